@@ -25,6 +25,7 @@ import (
 func decoded(records iter.Seq2[[]byte, error]) iter.Seq2[*slotwisev1.JournalRecord, error] {
 	return func(yield func(*slotwisev1.JournalRecord, error) bool) {
 		for b, err := range records {
+			// A new message for each record: the core keeps parts of it, such as the description of a job.
 			r := &slotwisev1.JournalRecord{}
 			if err == nil {
 				err = proto.Unmarshal(b, r)
@@ -50,8 +51,12 @@ func openJournal(cfg *Config) (*journal.Store, error) {
 	// without an election.
 	fresh := &slotwisev1.RaftBase{Index: 1, Term: 1, Self: journal.Single, Members: []*slotwisev1.Member{{Id: journal.Single}}}
 	if cfg.Self != "" {
+		// 0 means that nobody is known, and 1 is journal.Single. A random number is never drawn again by a member
+		// that has lost its directory, which is all that its id must promise.
 		fresh = &slotwisev1.RaftBase{Group: group, Self: max(2, rand.Uint64()), Forms: cfg.Bootstrap}
 	}
+	// Asked before the journal is opened, which would create it. A second start without a flag would then take
+	// the empty journal for a valid one.
 	if cfg.Self != "" && !cfg.Bootstrap && !cfg.Join && !HasJournal(cfg.Dir) {
 		return nil, fmt.Errorf("%s has no journal: start the masters of a new cluster with --bootstrap, each once. A master that has lost its directory must not come back as if "+
 			"nothing had happened: it could elect a leader that misses accepted jobs. Run slotwise masters remove %s, start it with --join, and run slotwise masters add %s", cfg.Dir, cfg.Self, cfg.Self)
@@ -61,6 +66,8 @@ func openJournal(cfg *Config) (*journal.Store, error) {
 		return nil, err
 	}
 	switch {
+	// The journal itself may say so, if this member received the entry that removed it. If it did not, the
+	// others answer its first message with Removed.
 	case s.Group() == group && slices.Contains(s.Removed(s.Committed()), s.Self()):
 		err = errRemoved(cfg.Self)
 	case s.Group() == group:
@@ -72,12 +79,15 @@ func openJournal(cfg *Config) (*journal.Store, error) {
 	default:
 		err = fmt.Errorf("this journal belongs to one of the masters %s: start it with the same --peers", s.Group())
 	}
+	// A journal of another group could have other members' votes in it. No flag can make the two fit.
 	return nil, errors.Join(err, s.Close())
 }
 
 // append adds a record to the batch's part of the journal.
 func (m *Master) append(r *slotwisev1.JournalRecord) {
 	var err error
+	// Not retried and not skipped: the core has taken the step already, so its state and the journal would
+	// differ from here on.
 	if m.record, err = (proto.MarshalOptions{}).MarshalAppend(m.record[:0], r); err != nil {
 		m.fail(fmt.Errorf("a journal record cannot be encoded: %w", err))
 		return
@@ -89,6 +99,8 @@ func (m *Master) append(r *slotwisev1.JournalRecord) {
 		return
 	}
 	// Large steps become several entries, as they became several batches of the journal.
+	// A follower receives an entry as one message. With larger entries one submission of a million tasks would
+	// hold up the heartbeats behind it for longer than Election.
 	if m.data = journal.AppendRecord(m.data, m.record); len(m.data) > maxData {
 		m.propose()
 	}
@@ -114,6 +126,7 @@ const checkEvery = time.Second
 // acknowledge changes that no restart finds.
 func (m *Master) checkDirectory() {
 	now := time.Now()
+	// The loop ticks five times a second, and each look is a system call on a disk that may be slow.
 	if now.Sub(m.checked) < checkEvery {
 		return
 	}
@@ -132,10 +145,13 @@ const snapshotPause = time.Minute
 func (m *Master) maybeSnapshot() {
 	// Four times the last snapshot: writing snapshots then costs at most a quarter of what the
 	// journal writes, however large the state is.
+	// Only a leader proposes, and one position at a time: the journal remembers the boundary of the last one only.
 	if m.lead == nil || m.positioned || m.replacing || m.journal.SinceSnapshot() < max(m.cfg.SnapshotBytes, 4*m.snapshotSize) || time.Now().Before(m.noSnapshot) {
 		return
 	}
 	// No other record shares the entry of a position: PositionOf reads the entry's only record.
+	// The state of this moment, so nothing else may have been collected since seal. propose then gives it an
+	// entry of its own.
 	m.append(m.core.Position().Record())
 	m.positioned = true
 	m.propose()
@@ -144,8 +160,10 @@ func (m *Master) maybeSnapshot() {
 // maintainJournal begins the work on the journal that is due: its own snapshot, and one
 // for another master that is far behind. Other goroutines do it.
 func (m *Master) maintainJournal() {
+	// One at a time, because each holds the whole journal in memory. Raft asks again for the next follower.
 	if !m.snapshotForPeer && m.journal.SnapshotWanted() {
 		m.snapshotForPeer = true
+		// The call in the loop fixes the index and the files. The reading may take minutes beside it.
 		read := m.journal.MakeSnapshot()
 		m.background.Go(func() {
 			snap, err := read()
@@ -158,10 +176,13 @@ func (m *Master) maintainJournal() {
 			})
 		})
 	}
+	// Non-nil once the entry with the position is committed. Also followers get here: each writes its own
+	// snapshot.
 	c := m.journal.Replaceable()
 	if c == nil {
 		return
 	}
+	// From here on replacing keeps the next position back, until snapshotWritten.
 	m.positioned, m.replacing = false, true
 	start := time.Now()
 	m.background.Go(func() {
@@ -178,7 +199,10 @@ func (m *Master) maintainJournal() {
 // snapshotWritten ends a replacement.
 func (m *Master) snapshotWritten(c *journal.Replacement, size int64, took time.Duration, err error) {
 	m.replacing = false
+	// Also after an error: without it the journal would refuse every later snapshot of its own and of the
+	// leader.
 	m.journal.End(c)
+	// A size means that the snapshot counts, whatever failed afterwards. It is the measure for the next one.
 	if size > 0 {
 		m.snapshotSize = size
 	}
@@ -187,6 +211,8 @@ func (m *Master) snapshotWritten(c *journal.Replacement, size int64, took time.D
 		m.log.Warn("the snapshot is complete, but files that it replaces take up space until the master starts again", "error", err)
 	case err != nil:
 		// If the journal cannot be written at all any more, the next sync fails too.
+		// A full disk is the usual cause. A try may write gigabytes before it fails, so there must not be one
+		// in each batch.
 		m.noSnapshot = time.Now().Add(snapshotPause)
 		m.log.Error("no snapshot of the journal could be written", "error", err)
 		return
@@ -208,6 +234,8 @@ func (m *Master) gently(records iter.Seq2[[]byte, error]) iter.Seq2[[]byte, erro
 				runtime.Gosched()
 			}
 			if err == nil {
+				// Close waits for this goroutine. A large snapshot would keep the process for minutes, and the next start
+				// begins it anew in any case.
 				err = context.Cause(m.ctx)
 			}
 			if !yield(b, err) || err != nil {

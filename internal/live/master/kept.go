@@ -28,6 +28,7 @@ import (
 // the others: a file when it is needed, the history whenever a leader is elected. A new master gets
 // both before it votes, because majorities with it might share no other master with the earlier ones.
 
+// It is longer than peerTimeout, because the receiver syncs its disk before it answers.
 // copyTimeout limits the time in which another master must store an entry of the history, or a
 // file of a few MiB.
 const copyTimeout = 10 * time.Second
@@ -35,6 +36,8 @@ const copyTimeout = 10 * time.Second
 // withMajority calls send for each other master that votes at once, and returns nil when a majority
 // has a copy, with this one.
 func (m *Master) withMajority(ctx context.Context, send func(ctx context.Context, address string) error) error {
+	// Taken once. If the members change meanwhile, the old majority and the new one still share a master:
+	// members change one at a time.
 	others, need := m.majority()
 	// Room for every answer: a master that answers after the majority must not keep its goroutine
 	// for ever.
@@ -42,6 +45,7 @@ func (m *Master) withMajority(ctx context.Context, send func(ctx context.Context
 	for _, a := range others {
 		// Not cancelled with the caller's success: the last master should have a copy, too.
 		m.background.Go(func() {
+			// Each send has a time limit of its own, so no goroutine stays for ever.
 			err := send(context.WithoutCancel(ctx), a)
 			if err != nil {
 				err = fmt.Errorf("master %s: %w", a, err)
@@ -53,6 +57,7 @@ func (m *Master) withMajority(ctx context.Context, send func(ctx context.Context
 	// This number of masters may fail. It is computed once, because need counts down below.
 	spare := len(others) - need
 	for need > 0 {
+		// Ends as soon as no majority is possible, and not when the slowest master has answered.
 		if len(errs) > spare {
 			return fmt.Errorf("no majority of the masters has a copy: %w", errors.Join(errs...))
 		}
@@ -72,13 +77,54 @@ func (m *Master) withMajority(ctx context.Context, send func(ctx context.Context
 	return nil
 }
 
-// peer returns a client of another master.
-func (m *Master) peer(address string) (slotwisev1connect.MastersServiceClient, error) {
+// peerClients are the HTTP clients for copies of files and of the history, one for each address. A client of its own
+// for each call would leave a connection behind for a minute each, and begin each call with a handshake.
+type peerClients struct {
+	mu   sync.Mutex
+	list map[string]peerClient
+}
+
+type peerClient struct {
+	url  string
+	http *http.Client
+}
+
+// get returns the client for an address, and makes it with dial if there is none. An error is not kept: a file of the
+// certificates may be missing while it is replaced.
+func (c *peerClients) get(address string, dial func(string) (string, *http.Client, error)) (peerClient, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	p, known := c.list[address]
+	if known {
+		return p, nil
+	}
+	var err error
+	if p.url, p.http, err = dial(address); err != nil {
+		return p, err
+	}
+	if c.list == nil {
+		c.list = map[string]peerClient{}
+	}
+	c.list[address] = p
+	return p, nil
+}
+
+// dial returns a client of another master with connections of its own.
+func (m *Master) dial(address string) (slotwisev1connect.MastersServiceClient, error) {
 	url, client, err := m.cfg.DialPeer(address)
 	if err != nil {
 		return nil, err
 	}
 	return slotwisev1connect.NewMastersServiceClient(client, url), nil
+}
+
+// peer returns a client of another master that shares its connections with other calls.
+func (m *Master) peer(address string) (slotwisev1connect.MastersServiceClient, error) {
+	p, err := m.peerClients.get(address, m.cfg.DialPeer)
+	if err != nil {
+		return nil, err
+	}
+	return slotwisev1connect.NewMastersServiceClient(p.http, p.url), nil
 }
 
 // keepHistory has a majority of the masters store an entry of the history.
@@ -106,6 +152,7 @@ func (s mastersService) Keep(_ context.Context, r *slotwisev1.KeepRequest) (*slo
 		return nil, fault(connect.CodeInvalidArgument, "the request has no entry")
 	}
 	// What this master refuses, the leader refuses, too: the entry is as durable as it can be.
+	// A second copy of the same entry changes nothing, so the leader may repeat the call after a lost answer.
 	if err := s.m.history.Put(r.Entry); err != nil && !errors.Is(err, history.ErrRefused) {
 		return nil, fault(connect.CodeUnavailable, "the history cannot be written: %w", err)
 	}
@@ -127,6 +174,8 @@ func (s mastersService) Missing(ctx context.Context, r *slotwisev1.MissingReques
 	if s.m.mayLead() && !s.m.pull.Load().complete() {
 		return fault(connect.CodeUnavailable, "this master leads, and has not read the histories of the others yet: %s", s.m.pull.Load().lacks())
 	}
+	// The caller sends the names of all its entries. Some ten thousand short names are one message; the entries
+	// themselves can be gigabytes.
 	have := map[string]bool{}
 	for _, name := range r.Have {
 		have[name] = true
@@ -140,6 +189,8 @@ func (s mastersService) Missing(ctx context.Context, r *slotwisev1.MissingReques
 			continue
 		}
 		var entry *slotwisev1.HistoryJob
+		// An entry may have been trimmed since its name was read. The error ends the stream, and the caller asks
+		// again with what it has got until then.
 		if entry, err = s.m.history.Get(name); err == nil {
 			err = out.Send(&slotwisev1.KeepRequest{Entry: entry})
 		}
@@ -152,12 +203,15 @@ func (s mastersService) check(group string) error {
 	switch {
 	case s.m.cfg.Self == "":
 		return fault(connect.CodeFailedPrecondition, "this master has no peers: start it with --peers")
+	// The name of the group is the list of its first members, which each master has from its flags. It keeps two
+	// clusters apart whose lists of addresses overlap.
 	case group != s.m.group:
 		return fault(connect.CodeFailedPrecondition, "this master belongs to the masters %s, and the sender to %s: start all masters of a cluster with the same --peers", s.m.group, group)
 	}
 	return nil
 }
 
+// waiting counts down to 0 and below: with need 1 of four masters, three more may answer.
 // A pull is the search of one master for the entries of the history that it lacks.
 type pull struct {
 	cancel  context.CancelFunc
@@ -192,6 +246,8 @@ func (m *Master) pullHistory(addresses []string, need, past int) {
 	p.waiting.Store(int32(need))
 	var ctx context.Context
 	ctx, p.cancel = context.WithCancel(m.ctx)
+	// Swapped before the first question leaves: Missing and past read the pull, and must see that it is not
+	// complete.
 	if before := m.pull.Swap(p); before != nil {
 		before.cancel()
 	}
@@ -199,6 +255,8 @@ func (m *Master) pullHistory(addresses []string, need, past int) {
 		m.background.Go(func() {
 			failed := false
 			o := retry.Options{FirstPause: firstPause, LastPause: longestPull,
+				// Also if this master's own history refuses to be written. It then asks for the same entries again and
+				// again, and says so in the list of masters, until an administrator makes room.
 				Patience: retry.While(func(error) bool { return !p.complete() }),
 				Retrying: func(err error) {
 					problem := "the history of master " + a + " cannot be read: " + err.Error()
@@ -258,6 +316,7 @@ func (m *Master) pullFrom(ctx context.Context, address string, patience time.Dur
 		// cancelled.
 		return 0, cmp.Or(context.Cause(ctx), err)
 	}
+	// Each entry is stored as it arrives. A broken stream loses none, because the next request names them.
 	for in.Receive() {
 		silent.Reset(patience)
 		switch err = m.history.Put(in.Msg().Entry); {
@@ -296,6 +355,8 @@ func (m *Master) serveFiles(w http.ResponseWriter, r *http.Request) {
 	}
 	stored := &statusWriter{ResponseWriter: w}
 	// statusWriter has passed the refusal on.
+	// A file that the store had already has status 204. It is sent to the others all the same: an earlier upload
+	// may have ended between the own disk and the majority.
 	if m.files.ServeHTTP(stored, r); stored.status >= 300 {
 		return
 	}
@@ -314,6 +375,8 @@ type keptFiles struct {
 	list map[string]bool
 }
 
+// Ten thousand names take about a megabyte, and a cluster that ships more programs between two changes of the
+// members sends a few of them twice.
 // mostKept bounds the list; a longer one begins anew.
 const mostKept = 10_000
 
@@ -384,20 +447,21 @@ func (m *Master) sendFile(ctx context.Context, address, sha string) error {
 }
 
 func (m *Master) fileRequest(ctx context.Context, method, address, sha string, body io.Reader, size int64) (*http.Response, error) {
-	url, client, err := m.cfg.DialPeer(address)
+	p, err := m.peerClients.get(address, m.cfg.DialPeer)
 	if err != nil {
 		return nil, err
 	}
-	r, err := http.NewRequestWithContext(ctx, method, url+copyPath+sha, body)
+	r, err := http.NewRequestWithContext(ctx, method, p.url+copyPath+sha, body)
 	if err != nil {
 		return nil, err
 	}
 	r.ContentLength = size
-	return client.Do(r)
+	return p.http.Do(r)
 }
 
 // fetchFile stores a file that this master lacks, if another one has it.
 func (m *Master) fetchFile(ctx context.Context, sha string) {
+	// touch also keeps the file from being removed while its job is submitted.
 	if !isSHA(sha) || !m.replicated() || m.files.touch(sha) {
 		return
 	}
@@ -418,6 +482,7 @@ func (m *Master) keepProgram(ctx context.Context, p *slotwisev1.Program) error {
 		list = append(list, f.Sha256)
 	}
 	for _, sha := range list {
+		// Names that are no SHA-256 are left to require, which has the message for the user.
 		if !isSHA(sha) || !m.replicated() || m.kept.has(sha) {
 			continue
 		}
@@ -440,6 +505,7 @@ func (m *Master) keepFresh(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
+		// A third of freshFor: two rounds may fail, and the files still count as used on the followers.
 		case <-time.After(m.cfg.refresh):
 		}
 		for _, a := range m.others() {
@@ -487,6 +553,8 @@ func (m *Master) fetchFrom(ctx context.Context, address, sha string) error {
 	// A frozen master takes the connection and never answers.
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	// A context with a time limit would bound the body as well, whose length is known only after the answer has
+	// begun.
 	silent := time.AfterFunc(peerTimeout, cancel)
 	resp, err := m.fileRequest(ctx, http.MethodGet, address, sha, nil, 0)
 	if err != nil {
@@ -499,6 +567,7 @@ func (m *Master) fetchFrom(ctx context.Context, address, sha string) error {
 	if resp.StatusCode != http.StatusOK {
 		return errors.New(resp.Status)
 	}
+	// In the account of the master and not of the user: the user's share was checked where he uploaded the file.
 	u, err := m.files.begin(ctx, resp.Body, ownAccount, resp.ContentLength)
 	if err != nil {
 		return err

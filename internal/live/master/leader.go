@@ -20,18 +20,22 @@ import (
 // leadership is the time from the restore of a core until the member's term ends. Background
 // work belongs to one leadership: its context ends with it, and its reports reach no later core.
 type leadership struct {
+	// Ends with the leadership and with the master. All work that may change storage takes it.
 	ctx    context.Context
 	cancel context.CancelFunc
 	term   uint64
-	since  time.Time
-	lease  *atomic.Int64 // of the master
-	clock  func() time.Duration
+	// When the core was restored. The core's time counts from here.
+	since time.Time
+	lease *atomic.Int64 // of the master
+	clock func() time.Duration
 }
 
 // mayAct returns an error if the lease has ended: another master may lead. Storage is changed only
 // after a successful call. It reads the clock itself, because the loop, which would notice the end of
 // the term, does not run while the process is stopped.
 func (l *leadership) mayAct() error {
+	// The error of the context is final for the caller, and errNoLease is not: patienceWith retries after that one,
+	// because a healthy leader has its lease again within a heartbeat.
 	// The context first: in a later leadership the lease is valid again, which must not cover work
 	// of this one.
 	if l.ctx.Err() != nil {
@@ -66,12 +70,14 @@ type role struct {
 // leads.
 func (m *Master) notLeader() error {
 	r := m.role.Load()
-	if r == nil || r.leads {
+	if r == nil || r.leads { // nil only while Open runs, and then no request can arrive
 		return nil
 	}
 	return notLeaderError(r)
 }
 
+// Unlike notLeader it looks at the clock: a leader that was stopped takes itself for one until the loop has
+// read the other masters' messages. Load balancers and Missing must not believe it.
 // mayLead reports whether this master leads and its lease has not ended.
 func (m *Master) mayLead() bool {
 	r := m.role.Load()
@@ -86,6 +92,8 @@ func notLeaderError(r *role) error {
 	case r.leader != "":
 		text = "this master does not lead: the leader is " + r.leader
 	}
+	// Unavailable has every client try again, at the address in the detail or the next of its list. A proxy that
+	// drops the detail costs only a try.
 	err := connect.NewError(connect.CodeUnavailable, errors.New(text))
 	if d, e := connect.NewErrorDetail(&slotwisev1.NotLeader{Leader: r.leader, Term: r.term}); e == nil {
 		err.AddDetail(d)
@@ -105,6 +113,8 @@ func (m *Master) Leader() string {
 }
 
 // measured is the journal, with the time of each sync measured.
+// Only Save and Install differ from the journal's own methods: those are the two calls within which the
+// replica waits for the disk or replaces what the master has read.
 type measured struct {
 	*journal.Store
 	synced    func(time.Duration)
@@ -135,9 +145,13 @@ func (s measured) Save(hard raftpb.HardState, entries []raftpb.Entry) error {
 // openReplica starts this master's part in the group. A master without peers leads when run has
 // been called.
 func (m *Master) openReplica() (err error) {
+	// The seed is random here and fixed in the fault runs: two masters that start together must not draw the
+	// same times of campaigns.
 	cfg := replica.Config{ID: m.id, Election: m.cfg.Election, Heartbeat: m.cfg.Election / 10, Seed: rand.Uint64(), Committed: m.committed,
 		Log: func(_ bool, text string) { m.log.Warn("raft", "text", text) }}
 	m.replica, err = replica.New(cfg, measured{m.journal, m.stats.synced, m.noteMembers}, m.cfg.clock())
+	// From committed entries only. A change that is proposed and not committed may vanish, and with it an
+	// address that others would have been told.
 	m.noteMembers(m.journal.Committed())
 	m.role.Store(&role{})
 	return err
@@ -171,6 +185,7 @@ func (m *Master) run() bool {
 		m.leave()
 		return false
 	}
+	// Each Run may have counted answers of other masters, so the lease is published after each.
 	// Before batches leave: release and the goroutines of background compare the clock with it.
 	m.lease.Store(int64(m.replica.Lease()))
 	// The member may have lost the lead and won it again within one Run. Another leader's entries
@@ -179,6 +194,8 @@ func (m *Master) run() bool {
 		m.abdicate("another term has begun")
 	}
 	m.noteRole()
+	// Maintenance needs no lead: each member compacts its own log at the leader's position, or the restore of a
+	// follower that is elected would take longer from day to day.
 	m.maintainJournal()
 	// A master that is closing would restore a core whose instructions are not carried out.
 	if m.lead == nil && m.replica.MayRestore() && !m.isClosing() {
@@ -201,6 +218,7 @@ func (m *Master) noteRole() {
 			now.leader = o.Address
 		}
 	}
+	// Its clients and administrators are told what to do, because it waits for ever without them.
 	if len(m.members) == 0 { // it has joined and has no journal yet
 		now.leader = m.contacts[m.replica.Leader()]
 		now.joins = "this master has no journal yet: run slotwise masters add " + m.cfg.Self + "; if it has lost its directory, run slotwise masters remove " + m.cfg.Self + " before"
@@ -208,11 +226,14 @@ func (m *Master) noteRole() {
 			now.joins = "this master waits until all first masters of the cluster run"
 		}
 	}
+	// run calls this in each batch. Most change nothing, and a new pointer would be garbage each time.
 	if was := m.role.Load(); was == nil || *was != now {
 		m.role.Store(&now)
 		// A follower that was away lacks the entries of the history that a majority without it has
 		// stored.
 		if !now.leads && now.leader != "" && was.leader != now.leader {
+			// With need 1: the leader has the entries of the majority, or is reading them, and then refuses (Missing)
+			// until it has them all.
 			m.log.Info("another master leads", "leader", now.leader, "term", now.term)
 			m.pullHistory([]string{now.leader}, 1, 0)
 		}
@@ -225,12 +246,17 @@ func (m *Master) takeOver() error {
 	// The batch in which an earlier leadership ended may have collected more after that. It belongs
 	// to a core that is gone: released under this leadership its orders would be carried out.
 	m.drop(notLeaderError(&role{}))
+	// Life is new with each leadership, so cursors of map outputs that an earlier core of this process gave out are
+	// refused like those of another master.
 	cfg := m.coreConfig
 	cfg.ID, cfg.Life, cfg.Started = newToken(), newToken(), began
 	var err error
+	// Before Restore, which refuses an empty journal beside a history with jobs: somebody has removed the
+	// journal, and new jobs would get the numbers of old ones.
 	if cfg.LastEnded, err = m.history.Last(m.ctx); err != nil {
 		return err
 	}
+	// Only up to the commit index. MayRestore has seen that the log has no other entries.
 	core, out, err := protocol.Restore(cfg, decoded(m.journal.Records(m.replica.Committed())))
 	if err != nil {
 		return err
@@ -249,6 +275,7 @@ func (m *Master) takeOver() error {
 	m.lead = &leadership{term: m.replica.Term(), since: began, lease: &m.lease, clock: m.cfg.clock}
 	m.lead.ctx, m.lead.cancel = context.WithCancel(m.ctx)
 	if m.cfg.Self != "" {
+		// A master without peers has nobody to ask for entries of the history, and none that needs its files.
 		m.log.Info("this master leads", "term", m.lead.term, "restored_in", time.Since(began))
 		m.pullHistory(others, need, lost)
 		lead := m.lead
@@ -275,9 +302,12 @@ func (m *Master) takeOver() error {
 // requests to the next leader.
 func (m *Master) abdicate(why string) {
 	m.log.Warn("this master no longer leads", "term", m.lead.term, "why", why)
+	// First: from here on each mayAct of this leadership fails, before another goroutine can see that the core
+	// is gone.
 	m.lead.cancel()
 	m.lead, m.core = nil, nil
 	m.noteRole()
+	// Before the error is made, which carries the address of the leader that may be known by now.
 	err := notLeaderError(m.role.Load())
 	// Their messages may be in entries that a later leader commits, so the callers get an error
 	// that has them ask again and not one that says that nothing has happened.
@@ -286,6 +316,8 @@ func (m *Master) abdicate(why string) {
 	}
 	clear(m.calls)
 	m.drop(err)
+	// The work itself ends with the context. Its channels are not closed: giving up a commit is a decision of
+	// the core.
 	clear(m.outputs)
 	// The next core reports the tokens that are valid then, and orders the holds of files again.
 	m.drivers.clear()
@@ -309,6 +341,7 @@ func (m *Master) drop(err error) {
 
 // propose proposes the records that were collected since the last call.
 func (m *Master) propose() {
+	// Without a leadership, what is left was collected after it had ended, and drop discards it.
 	if len(m.data) == 0 || m.lead == nil || m.failed != nil {
 		return
 	}
@@ -328,12 +361,14 @@ func (m *Master) seal() {
 	}
 	// The index of the last proposed entry, also for a batch without records: its replies may show
 	// what an earlier batch has changed.
+	// A batch that has nothing to give away needs no seal: its records are committed with the ones behind it.
 	m.waiting = append(m.waiting, sealed{m.replica.Last(), m.replies, m.instructions, m.after})
 	m.replies, m.instructions, m.after = nil, nil, nil
 }
 
 // release lets the batches leave whose entries are committed.
 func (m *Master) release() {
+	// In order, without exception. A reply of batch n+1 may show what an instruction of batch n does.
 	for len(m.waiting) > 0 && m.lead != nil && m.waiting[0].index <= m.replica.Committed() {
 		// After a pause of the process the lease has ended, and the next messages decide whether
 		// this master leads. The batches wait for them.

@@ -15,6 +15,34 @@
 //
 // The loop does no I/O but the journal's. Output is staged, committed and aborted,
 // and history is written, by goroutines that report back as messages of the core.
+//
+// # Who owns what
+//
+// Three kinds of goroutines meet here, and each field of Master says to which it belongs.
+//
+//   - The loop owns the core, the journal, the replica and everything that is collected for a batch. None of it
+//     has a lock. Whoever needs it posts a function: a handler by query or call, background work by postOwn.
+//   - Handlers of requests run on goroutines of the HTTP server. They check rights and sizes before they post,
+//     because a refusal that costs the loop nothing cannot be used to keep it busy.
+//   - Background goroutines carry out instructions. Each belongs to one leadership: it ends with the context of
+//     that leadership, and the loop drops what it reports later.
+//
+// What other goroutines read is published by the loop in atomic pointers: the role, the members, the lease.
+// Locks guard small tables only (files, kept copies, tokens, callers). No function holds two of them, except
+// logWriter, whose order is writing before mu. Of the locks that the loop takes, only the one of the file store
+// is held during I/O, and that is a removal, never a transfer.
+//
+// # The life of a request
+//
+//  1. A guard (package secure) has identified the caller. requestLimits bounds how many requests he has.
+//  2. messages receives the body within its rooms, before anything is decoded.
+//  3. The handler checks the request and posts a function, for which the inbox must have room.
+//  4. The loop runs it. The core answers with records, replies and instructions, or holds the call.
+//  5. seal notes up to which entry of the journal the batch reaches. release lets its replies and instructions
+//     leave when that entry is committed and the lease is valid.
+//
+// To add a call: declare it in proto, write its method on clientService or workerService with query (it only
+// reads) or call (the core changes), and give it a row in the tables of doors_test.go, which fails without one.
 package master
 
 import (
@@ -90,6 +118,7 @@ type Master struct {
 	closing     sync.Once
 	closeErr    error
 	peers       *peers
+	peerClients peerClients
 	group       string                   // of masters; it never changes
 	id          uint64                   // of this member; it never changes
 	removed     atomic.Pointer[[]uint64] // ids of former members
@@ -103,13 +132,13 @@ type Master struct {
 
 	// The fields below belong to the loop: open sets them before it starts, and then only
 	// its goroutine reads and writes them.
-	core         *protocol.Core
+	core         *protocol.Core                         // nil whenever lead is nil
 	calls        map[protocol.Call]func(protocol.Reply) // take the replies that are due, and never block
 	replies      []protocol.Reply                       // of this batch
 	instructions []protocol.Instruction                 // of this batch
 	after        []func(error)                          // to run when the batch leaves, or with the error that it never will
 	data         []byte                                 // records of this batch
-	waiting      []sealed                               // earlier batches
+	waiting      []sealed                               // earlier batches that are not committed yet, by index
 	outputs      map[job.ID]chan struct{}               // closed to cancel the commit or abort under way
 	wake         *time.Timer                            // fires at the core's deadline
 
@@ -128,6 +157,8 @@ type Master struct {
 	snapshotSize    int64                // of the last snapshot in bytes
 	noSnapshot      time.Time            // no snapshot is tried before
 	checked         time.Time            // when checkDirectory looked last
+	ticked          time.Time            // when tick was called last
+	resumed         time.Time            // when tick noticed the end of a pause last
 }
 
 // Open starts a master on its directory, whatever state a killed master may have
@@ -157,15 +188,19 @@ func Open(cfg Config) (*Master, error) {
 		m.workerKey = make([]byte, 32)
 		rand.Read(m.workerKey)
 	}
+	// The id comes from the journal and never from a flag: a member is a directory (package replica).
 	m.id, m.group = log.Self(), log.Group()
 	if m.id == 0 { // an earlier version has begun the journal
 		if m.id = journal.Single; cfg.Self != "" {
 			m.id = max(2, xxhash.Sum64String(cfg.Self))
 		}
 	}
+	// Two contexts, because they end one after the other: looping when no answer can come any more, so that
+	// connections of frames close, and ctx only after that, so that work of the last batch can still
+	// report.
 	m.ctx, m.cancel = context.WithCancel(context.Background())
 	m.looping, m.endLooping = context.WithCancel(context.Background())
-	m.peers = &peers{m: m, dial: cfg.DialPeer}
+	m.peers = &peers{m: m}
 	m.hadoop = policyfiles.New(target{m}, cfg.Policies, cfg.FairScheduler, cfg.CapacityScheduler, cfg.PolicySet, func(text string) { m.log.Warn(text) })
 	m.peers.mu.to = map[uint64]chan raftpb.Message{}
 	m.stats, m.forecasts = newStats(m), newForecaster()
@@ -182,8 +217,10 @@ func Open(cfg Config) (*Master, error) {
 	}
 	forms := m.journal.Forms() // before the loop, to which the journal belongs from now on
 	go m.loop()
+	// Not before open: until then a failure must leave no goroutine behind that uses the journal.
 	m.background.Go(m.forecastOn)
 	m.background.Go(m.trimHistory)
+	// The loop never reads ui, and Handler is called after Open.
 	m.ui = http.NotFoundHandler()
 	if m.cfg.Console != nil {
 		var follow func()
@@ -194,6 +231,7 @@ func Open(cfg Config) (*Master, error) {
 	if err := m.follow(); err != nil {
 		return nil, errors.Join(err, m.Close())
 	}
+	// After follow: the policies that it simulates get the pools that follow has read from Hadoop's files.
 	m.background.Go(m.chooseOn)
 	if forms {
 		m.background.Go(m.form)
@@ -207,6 +245,8 @@ func (m *Master) open() (err error) {
 	if cut := m.journal.Cut(); cut != nil {
 		m.log.Warn("the end of the journal was incomplete and is cut off", "cut", cut.String())
 	}
+	// After openJournal, whose lock keeps a second master out: openFiles removes unfinished uploads, which
+	// could be the other master's.
 	if m.files, err = openFiles(durable.OS(), m.cfg.Dir, m.cfg.Limits); err != nil {
 		return err
 	}
@@ -226,6 +266,8 @@ func (m *Master) open() (err error) {
 	if err := m.openReplica(); err != nil {
 		return err
 	}
+	// A master without peers leads when this call returns, with its core restored, so a journal that cannot
+	// be replayed fails Open. One with peers becomes a follower, and restores a core when it is elected.
 	if !m.run() {
 		return m.failed
 	}
@@ -233,6 +275,8 @@ func (m *Master) open() (err error) {
 }
 
 // buildPolicy builds a policy of the registry with the configured seed.
+// Live refuses policies that only a simulation can run, for example with the sizes of jobs. All builds share one
+// seed, so the policies of forecasts draw the numbers that the installed one draws.
 func (m *Master) buildPolicy(name string, set map[string]string) (sched.Policy, error) {
 	return m.cfg.Policies.Build(name, sched.Options{Seed: m.cfg.Seed, Set: set, Live: true})
 }
@@ -273,6 +317,7 @@ func (m *Master) loop() {
 	defer close(m.stopped)
 	tick := time.NewTicker(protocol.TickEvery)
 	defer tick.Stop()
+	m.ticked = time.Now()
 	m.wake = time.NewTimer(0)
 	defer m.wake.Stop()
 	// A master without peers needs no ticks of its replica.
@@ -280,6 +325,7 @@ func (m *Master) loop() {
 	if m.cfg.Self == "" {
 		ticks = time.Hour
 	}
+	// Replica.Tick wants two calls in each heartbeat interval of the group, which is a tenth of Election.
 	beat := time.NewTicker(ticks)
 	defer beat.Stop()
 	for m.failed == nil {
@@ -290,8 +336,9 @@ func (m *Master) loop() {
 			m.batch(func() {})
 		case <-tick.C:
 			m.checkDirectory()
-			m.batch(func() { m.handle(&protocol.Tick{}) })
+			m.batch(m.tick)
 		case <-m.wake.C:
+			// The deadline of offers and of paced answers. EndBatch does the work.
 			m.batch(func() {})
 		case <-beat.C:
 			m.batch(func() {
@@ -299,6 +346,8 @@ func (m *Master) loop() {
 				m.promote()
 			})
 		case <-m.stop:
+			// A tick that was due is skipped: what a stopping master would decide, the next one decides as
+			// well.
 			// The last records are committed before the leadership is transferred: abdicate drops
 			// uncommitted ones.
 			m.handle(&protocol.Closing{})
@@ -311,12 +360,36 @@ func (m *Master) loop() {
 	}
 }
 
+// leastPause is the least time between two ticks that counts as a pause of the loop.
+const leastPause = time.Second
+
+// tick lets time pass in the core, unless the loop has just continued after a pause: the process or its machine was
+// stopped, or the disk did not answer. The heartbeats of that time wait in the network and in the inbox, and with a
+// tick before them the core would find all workers silent and give them up. So it gets none for half of NodeTimeout.
+// Workers that live are heard until then, and a worker that died in the pause is given up that much later.
+func (m *Master) tick() {
+	now := time.Now()
+	// From a quarter of NodeTimeout on, because a shorter pause leaves the workers most of the time that they have. A
+	// tick is late by a few milliseconds on a busy master, and by a second on no master that runs.
+	if gap := now.Sub(m.ticked); gap >= max(leastPause, m.cfg.NodeTimeout/4) {
+		m.resumed = now
+		m.log.Warn("this master did not run for a while, or its disk did not answer: no worker is given up until all had time to be heard", "paused", gap)
+	}
+	m.ticked = now
+	if now.Sub(m.resumed) >= m.cfg.NodeTimeout/2 {
+		m.handle(&protocol.Tick{})
+	}
+}
+
 // batch runs f and functions that wait in the inbox, makes their changes durable,
 // and then delivers replies and starts instructions.
 func (m *Master) batch(f func()) {
+	// f comes first, so that a tick is not put off by a full inbox.
 	start := time.Now()
 	f()
 	for n := 0; n < maxBatch && time.Since(start) < batchTime; n++ {
+		// The time is looked at between functions and not within one, so one costly function can exceed
+		// batchTime. The costly ones therefore work in portions: see copyState and executions.
 		next := m.next(n%2 == 0)
 		if next == nil {
 			break
@@ -330,6 +403,7 @@ func (m *Master) batch(f func()) {
 	if m.core != nil {
 		m.absorb(m.core.EndBatch(m.now()))
 	}
+	// Before maybeSnapshot, whose position describes the state after all records of this batch.
 	m.seal()
 	m.maybeSnapshot()
 	// No reply may reveal changes that are not committed.
@@ -338,6 +412,7 @@ func (m *Master) batch(f func()) {
 	}
 	// run may have ended this leadership or begun another one.
 	if m.core != nil {
+		// Without a deadline the timer is left as it is. If it fires, the batch is empty.
 		if at, ok := m.core.Deadline(); ok {
 			m.wake.Reset(at - m.now())
 		}
@@ -353,6 +428,7 @@ func (m *Master) next(ownFirst bool) func() {
 	if ownFirst {
 		first, second = second, first
 	}
+	// Pop takes turns among users by itself. Only the two lines are balanced here.
 	f, _, ok := first.Pop()
 	if !ok {
 		f, _, _ = second.Pop()
@@ -370,6 +446,8 @@ func (m *Master) handle(msg protocol.Message) {
 // absorb collects the records of an output. Replies and instructions wait in m until the batch
 // is committed.
 func (m *Master) absorb(out protocol.Output) {
+	// Logs leave at once, even if the step is never committed: they say what this process did and promise
+	// nothing.
 	for _, l := range out.Logs {
 		if l.Warn {
 			m.log.Warn(l.Text, l.Args...)
@@ -402,6 +480,7 @@ func (m *Master) absorb(out protocol.Output) {
 
 // deliver hands a reply to the caller. It never blocks, even if nobody waits any more.
 func (m *Master) deliver(r protocol.Reply) {
+	// Nil after abdicate, which has answered all calls with an error.
 	if answer := m.calls[r.Call]; answer != nil {
 		delete(m.calls, r.Call)
 		answer(r)
@@ -429,6 +508,8 @@ const inboxPatience = 10 * time.Second
 // inbox, or it is full, it waits for inboxPatience.
 func (m *Master) post(ctx context.Context, f func()) error {
 	user := identity(ctx).Account()
+	// Most requests find room. The context with a time limit is made only for the others, because it costs
+	// more than the whole rest of post.
 	if !m.room.Try(user, 1) {
 		ctx, cancel := context.WithTimeoutCause(ctx, inboxPatience, errBusy)
 		defer cancel()
@@ -437,6 +518,8 @@ func (m *Master) post(ctx context.Context, f func()) error {
 			return err
 		}
 	}
+	// Never dropped from here on, even if ctx ends: a message may have reached the core of a caller who is
+	// gone, and the caller's next request must come behind it.
 	m.inbox.Push(user, func() {
 		// The place in the inbox is free once the function has left it, however long it runs.
 		m.room.Give(user, 1)
@@ -456,6 +539,7 @@ func query[T any](ctx context.Context, m *Master, f func() (T, error)) (T, error
 		value T
 		err   error
 	}
+	// Has room for the result, so the loop never waits for a caller that has gone.
 	done := make(chan result, 1)
 	var none T
 	err := m.post(ctx, func() {
@@ -464,12 +548,16 @@ func query[T any](ctx context.Context, m *Master, f func() (T, error)) (T, error
 			done <- result{none, err}
 			return
 		}
+		// Also an error waits for the commit. "No such job" may be wrong if the batch that ended the job is
+		// lost.
 		v, err := f()
 		m.after = append(m.after, func(lost error) { done <- result{v, cmp.Or(lost, err)} })
 	})
 	if err != nil {
 		return none, rpcError(err)
 	}
+	// The place goes back while the request waits for the loop: a place means use of the processor, and a thousand
+	// waiting requests of one user use none.
 	place := placeOf(ctx)
 	place.leave()
 	defer place.enter(ctx)
@@ -498,6 +586,7 @@ func call[T any](ctx context.Context, m *Master, wait time.Duration, message fun
 	place := placeOf(ctx)
 	place.leave()
 	defer place.enter(ctx)
+	// At most two releases are posted for one call, and the core ignores the second.
 	release := func() { m.releaseCall(identity(ctx).Account(), id) }
 	var expired <-chan time.Time
 	if wait > 0 {
@@ -529,6 +618,7 @@ func call[T any](ctx context.Context, m *Master, wait time.Duration, message fun
 // not block.
 func (m *Master) begin(ctx context.Context, id protocol.Call, message func(protocol.Call) (protocol.Message, error), answer func(protocol.Reply)) error {
 	return m.post(ctx, func() {
+		// Asked in the loop, where it cannot change before the core has the message.
 		err := m.notLeader()
 		var msg protocol.Message
 		if err == nil {
@@ -546,10 +636,14 @@ func (m *Master) begin(ctx context.Context, id protocol.Call, message func(proto
 
 // releaseCall has the core answer a call now if it holds it. The release is in the sender's line, behind the
 // call itself: in another one it could come before it, and the call would be held for ever.
+// It takes no room of the inbox: it must never wait or be refused, and a call posts at most two.
 func (m *Master) releaseCall(user string, id protocol.Call) {
 	m.inbox.Push(user, func() { m.handle(&protocol.Release{Call: id}) })
 }
 
 // now returns the time since the journal's epoch. It never runs backwards, not even
 // over restarts and changes of the leader.
+// time.Since uses the monotonic clock, which a step of the wall clock does not move. On Linux it stands
+// still while the machine is suspended, so a master that wakes up does not find that all its workers were
+// silent.
 func (m *Master) now() time.Duration { return m.core.Base() + time.Since(m.lead.since) }

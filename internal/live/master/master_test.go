@@ -751,3 +751,25 @@ func TestAllDrained(t *testing.T) {
 		t.Errorf("job %v", st)
 	}
 }
+
+// TestPausedMaster stops the loop for longer than NodeTimeout, as SIGSTOP or a disk that does not answer does. The
+// workers were not silent, so none is given up, and a worker that is silent afterwards is.
+func TestPausedMaster(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, Config{NodeTimeout: 1500 * time.Millisecond})
+	w, silent := r.worker("w1", 1, 1), r.worker("w2", 1, 1)
+	for range 3 {
+		r.m.postOwn(func() { time.Sleep(2 * time.Second) })
+		for began := time.Now(); time.Since(began) < 2500*time.Millisecond; time.Sleep(50 * time.Millisecond) {
+			if w.heartbeat(0).RegisterAgain || silent.heartbeat(0).RegisterAgain {
+				t.Fatal("a worker was given up after a pause of the master")
+			}
+		}
+	}
+	eventually(t, func() bool {
+		if w.heartbeat(0).RegisterAgain {
+			t.Fatal("a worker was given up that sends heartbeats")
+		}
+		return r.metric(`slotwise_master_nodes{state="lost"}`) == "1"
+	})
+}

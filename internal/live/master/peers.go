@@ -2,7 +2,6 @@ package master
 
 import (
 	"context"
-	"net/http"
 	"slices"
 	"sync"
 	"time"
@@ -16,6 +15,9 @@ import (
 
 // Bounds of the messages to one other master.
 const (
+	// peerTimeout is twice the default Election: after one Election without messages the group has another
+	// leader, so a call that takes longer delivers what nobody needs any more. Large calls get time by their
+	// size.
 	peerQueue   = 4096            // messages; more are dropped, and raft sends them again
 	peerBatch   = 8 << 20         // bytes in one call, except for a message that is larger
 	peerTimeout = 2 * time.Second // of a call
@@ -24,11 +26,13 @@ const (
 	maxExchange = 1 << 30
 )
 
+// One goroutine for each member, because a frozen one keeps its calls for peerTimeout, and the others'
+// heartbeats must not wait for it. A goroutine stays after its member was removed: there are few, and the id
+// may still be answered from contacts.
 // peers sends messages to the other masters, to each in order and beside the loop.
 type peers struct {
-	m    *Master
-	dial func(address string) (url string, client *http.Client, err error)
-	mu   struct {
+	m  *Master
+	mu struct {
 		sync.Mutex
 		to map[uint64]chan raftpb.Message
 	}
@@ -37,6 +41,7 @@ type peers struct {
 
 // send queues a message for another master. It never blocks the loop.
 func (m *Master) send(msg raftpb.Message) {
+	// Looked up by id for each message: the address of an id never changes, and the list is short.
 	address := ""
 	for _, o := range m.members {
 		if o.Id == msg.To {
@@ -60,6 +65,8 @@ func (m *Master) send(msg raftpb.Message) {
 		p.mu.to[msg.To] = to
 		m.background.Go(func() { p.deliver(msg.To, address, to) })
 	}
+	// Counted before the message is in the queue. deliver could otherwise count it down first, and flush would
+	// not wait.
 	p.pending.Add(1)
 	select {
 	case to <- msg:
@@ -69,27 +76,21 @@ func (m *Master) send(msg raftpb.Message) {
 	}
 }
 
-// deliver sends the messages of a queue until the master ends.
+// deliver sends the messages of a queue until the master ends. Its client is its own: a file for the same master
+// must not share the connection of the heartbeats.
 func (p *peers) deliver(id uint64, address string, queue <-chan raftpb.Message) {
-	url, client, err := p.dial(address)
-	// The queue is read all the same: raft must hear that the member is unreachable, and flush must
-	// not wait for its messages.
-	if err != nil {
-		p.m.log.Error("another master cannot be called", "address", address, "error", err)
-	}
 	wasDown := false
 	var peer slotwisev1connect.MastersServiceClient
-	if err == nil {
-		peer = slotwisev1connect.NewMastersServiceClient(client, url)
-	}
 	for {
+		// The group's name is in each request. A master of another cluster that got this address must refuse the
+		// messages before it looks at ids.
 		req := slotwisev1.ExchangeRequest{Group: p.m.group, Sender: p.m.cfg.Self}
 		n, size := 0, 0
 		add := func(msg raftpb.Message) {
-			if msg.Type == raftpb.MsgSnap && peer != nil {
+			if msg.Type == raftpb.MsgSnap {
 				// Beside the queue: heartbeats must not wait for it. Raft sends no other snapshot to this
 				// master before the result is reported.
-				p.m.background.Go(func() { p.install(peer, msg) })
+				p.m.background.Go(func() { p.install(address, msg) })
 				return
 			}
 			b, err := msg.Marshal()
@@ -105,6 +106,8 @@ func (p *peers) deliver(id uint64, address string, queue <-chan raftpb.Message) 
 		case <-p.m.ctx.Done():
 			return
 		}
+		// What has queued up while the call before was under way goes together. Under load this makes few large
+		// calls of many small ones, as the loop's batches do with fsyncs.
 		for more := true; more && size < peerBatch; {
 			select {
 			case msg := <-queue:
@@ -113,18 +116,26 @@ func (p *peers) deliver(id uint64, address string, queue <-chan raftpb.Message) 
 				more = false
 			}
 		}
-		err := context.DeadlineExceeded
 		if n == 0 {
 			continue
 		}
-		if peer != nil {
+		var err error
+		// Again after an error: the certificates may have been unreadable while they were replaced. The queue is read
+		// all the same, because raft must hear that the member is unreachable, and flush must not wait for its messages.
+		if peer == nil {
+			peer, err = p.m.dial(address)
+		}
+		if err == nil {
 			ctx, cancel := context.WithTimeout(p.m.ctx, peerTimeout+time.Duration(size/peerRate)*time.Second)
 			resp, callErr := peer.Exchange(ctx, &req)
 			cancel()
+			// The other master has the entry that removed this one, which this one cannot receive any more: nobody
+			// sends entries to it.
 			if err = callErr; err == nil && resp.Removed {
 				p.m.postOwn(p.m.leave)
 			}
 		}
+		// After the call: flush promises that the campaign of a transfer was delivered, not that it left the queue.
 		p.pending.Add(-n)
 		if down := err != nil && p.m.ctx.Err() == nil; down != wasDown {
 			if wasDown = down; down {
@@ -146,22 +157,29 @@ func (p *peers) deliver(id uint64, address string, queue <-chan raftpb.Message) 
 const snapshotPiece = 4 << 20
 
 // install sends a message with a snapshot in pieces, so that its size has no bound but the memory.
-func (p *peers) install(peer slotwisev1connect.MastersServiceClient, msg raftpb.Message) {
+func (p *peers) install(address string, msg raftpb.Message) {
 	defer p.pending.Done()
 	// A copy without the data, because the journal still refers to the original. The data follow in
 	// pieces.
 	snap := *msg.Snapshot
 	data := snap.Data
 	snap.Data, msg.Snapshot = nil, &snap
+	// The receiver replies after its loop has the message, not after it has installed it, so only the transfer
+	// counts.
 	ctx, cancel := context.WithTimeout(p.m.ctx, copyTimeout+time.Duration(len(data)/peerRate)*time.Second)
 	defer cancel()
 	b, err := msg.Marshal()
+	var peer slotwisev1connect.MastersServiceClient
+	if err == nil {
+		peer, err = p.m.peer(address)
+	}
 	if err == nil {
 		err = sendPieces(ctx, peer, &slotwisev1.ExchangeRequest{Group: p.m.group, Sender: p.m.cfg.Self, Messages: [][]byte{b}}, data, min(snapshotPiece, p.m.cfg.exchange/2))
 	}
 	if err != nil {
 		p.m.log.Warn("the journal could not be sent to another master", "bytes", len(data), "error", err)
 	}
+	// In both cases: raft sends this member nothing until it hears how the snapshot ended.
 	p.m.postOwn(func() { p.m.replica.ReportSnapshot(msg.To, err == nil) })
 }
 
@@ -185,6 +203,7 @@ func sendPieces(ctx context.Context, peer slotwisev1connect.MastersServiceClient
 
 // flush waits until the queued messages were sent, for a short time.
 func (p *peers) flush() {
+	// The goroutine stays behind if a member is dead. The process ends next.
 	done := make(chan struct{})
 	go func() {
 		p.pending.Wait()
@@ -204,10 +223,13 @@ var _ slotwisev1connect.MastersServiceHandler = mastersService{}
 
 // Exchange hands messages to the loop.
 func (s mastersService) Exchange(_ context.Context, r *slotwisev1.ExchangeRequest) (*slotwisev1.ExchangeResponse, error) {
+	// Every check happens here, on the caller's goroutine. What reaches the loop is trusted by raft.
 	list, err := s.decode(r)
 	if err != nil {
 		return nil, err
 	}
+	// An answer and not an error: the sender must be able to tell it from a network that is down, and ends
+	// (leave).
 	if slices.ContainsFunc(list, func(msg raftpb.Message) bool { return slices.Contains(*s.m.removed.Load(), msg.From) }) {
 		return &slotwisev1.ExchangeResponse{Removed: true}, nil
 	}
@@ -225,6 +247,7 @@ func (s mastersService) Install(_ context.Context, in *connect.ClientStream[slot
 		return nil, fault(connect.CodeInvalidArgument, "the request is empty")
 	}
 	head, size := in.Msg().Head, in.Msg().Size
+	// The announced size bounds what is received below, so it needs a bound of its own.
 	if size > mostSnapshot {
 		return nil, fault(connect.CodeInvalidArgument, "a snapshot of %d bytes is announced, and at most %d are taken", size, int64(mostSnapshot))
 	}
@@ -232,6 +255,7 @@ func (s mastersService) Install(_ context.Context, in *connect.ClientStream[slot
 	if err != nil {
 		return nil, err
 	}
+	// Data of another message would be attached to a nil snapshot and end the process.
 	if len(list) != 1 || list[0].Type != raftpb.MsgSnap || list[0].Snapshot == nil {
 		return nil, fault(connect.CodeInvalidArgument, "the request has no snapshot")
 	}
@@ -273,6 +297,8 @@ func (s mastersService) decode(r *slotwisev1.ExchangeRequest) ([]raftpb.Message,
 		leads := msg.Type == raftpb.MsgApp || msg.Type == raftpb.MsgHeartbeat || msg.Type == raftpb.MsgSnap || msg.Type == raftpb.MsgVote || msg.Type == raftpb.MsgPreVote
 		added := leads && CheckAddress(r.Sender) == nil
 		switch {
+		// A master without members is new, so the sender knows a former directory at this address. It answers with
+		// what the administrator must do, in the sender's log as well.
 		case msg.To != m.id && len(*m.roster.Load()) == 0 && added:
 			return nil, m.strange()
 		case msg.To != m.id || msg.From == m.id || !known && !added:
@@ -287,12 +313,14 @@ func (s mastersService) step(sender string, list []raftpb.Message) {
 	m := s.m
 	m.postOwn(func() {
 		if len(list) > 0 && CheckAddress(sender) == nil {
+			// Forgetting all costs one round of messages: who still calls is noted again by that call.
 			if len(m.contacts) >= 100 { // of masters that were removed long ago
 				clear(m.contacts)
 			}
 			m.contacts[list[0].From] = sender
 		}
 		for i := range list {
+			// The clock is read for each message: the time at which it was heard decides when this member may vote.
 			m.replica.Step(m.cfg.clock(), list[i])
 			// Run must follow each Step. The batch runs the replica after the last message.
 			if m.failed == nil && i < len(list)-1 {

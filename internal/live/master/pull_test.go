@@ -3,6 +3,7 @@ package master
 import (
 	"context"
 	"errors"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"sync/atomic"
@@ -11,6 +12,7 @@ import (
 
 	"connectrpc.com/connect"
 
+	"github.com/slotwise/slotwise/internal/live/secure"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 	"github.com/slotwise/slotwise/proto/slotwise/v1/slotwisev1connect"
 )
@@ -126,4 +128,45 @@ func TestNoMajority(t *testing.T) {
 		t.Errorf("%v, and the caller's time is over: %v", err, ctx.Err())
 	}
 	m.background.Wait()
+}
+
+// TestCopiesShareConnections stores entries of the history and looks for files with another master: the first call
+// fails for want of the certificates, and all later ones go over one connection.
+func TestCopiesShareConnections(t *testing.T) {
+	t.Parallel()
+	var opened, dialed atomic.Int32
+	mux := http.NewServeMux()
+	mux.Handle(slotwisev1connect.NewMastersServiceHandler(historyPeer{}))
+	srv := httptest.NewUnstartedServer(mux)
+	srv.Config.ConnState = func(_ net.Conn, s http.ConnState) {
+		if s == http.StateNew {
+			opened.Add(1)
+		}
+	}
+	srv.Start()
+	t.Cleanup(srv.Close)
+	m := &Master{cfg: Config{DialPeer: func(address string) (string, *http.Client, error) {
+		if dialed.Add(1) == 1 {
+			return "", nil, errors.New("no certificates")
+		}
+		return srv.URL, secure.Client(nil, ""), nil
+	}}}
+	if _, err := m.hasFile(t.Context(), "a:1", sha0); err == nil {
+		t.Error("a call without certificates succeeds")
+	}
+	for range 5 {
+		if has, err := m.hasFile(t.Context(), "a:1", sha0); has || err != nil {
+			t.Errorf("%v, %v", has, err)
+		}
+		peer, err := m.peer("a:1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := peer.Keep(t.Context(), &slotwisev1.KeepRequest{}); connect.CodeOf(err) != connect.CodeUnimplemented {
+			t.Error(err)
+		}
+	}
+	if dialed.Load() != 2 || opened.Load() != 1 {
+		t.Errorf("%d clients and %d connections for ten calls", dialed.Load()-1, opened.Load())
+	}
 }

@@ -91,7 +91,6 @@ func (s *seat) stop() {
 // crash ends a master as kill -9 does: it sends nothing more, and hands nothing over.
 func (s *seat) crash() {
 	s.srv.Close()
-	s.m.peers.dial = nil
 	s.m.cancel()
 	s.m.postOwn(func() { s.m.failed = errors.New("killed by the test") })
 	s.m.Close()

@@ -42,6 +42,7 @@ func (m *Master) only(a secure.Action, next http.Handler) http.Handler {
 		switch {
 		case err == nil:
 			next.ServeHTTP(w, r)
+		// Browsers and curl get text; a program that speaks the RPC system gets a code that it does not retry.
 		case refusals.IsSupported(r):
 			_ = refusals.Write(w, r, err) // the peer may be gone
 		default:
@@ -54,6 +55,7 @@ func (m *Master) only(a secure.Action, next http.Handler) http.Handler {
 // authentication, too. Else a user's program with many requests would keep heartbeats out.
 func asWorker(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		// Without authentication all callers are admins, so the role does not show who calls. The path does.
 		if who := identity(r.Context()); who.Open {
 			who.Role = secure.Worker
 			r = r.WithContext(secure.With(r.Context(), who))
@@ -66,6 +68,7 @@ func asWorker(next http.Handler) http.Handler {
 // without authentication are not limited. Drivers are not either: their chains counted
 // when they were submitted.
 func (m *Master) admitRate(who secure.Identity) error {
+	// Before the size and the files of the job are checked: the refusal must cost less than a refused job would.
 	if who.Role == secure.User && !m.rates.allow(who.User, time.Now()) {
 		return fault(connect.CodeUnavailable, "user %s submits more than %d jobs a second: try again later", who.User, submitsPerSecond)
 	}
@@ -88,6 +91,7 @@ func (m *Master) admitUser(who secure.Identity, spec *slotwisev1.JobSpec) error 
 // files outside the storage roots. So may all jobs on a master without authentication and
 // without storage roots.
 func (m *Master) admitFiles(who secure.Identity, spec *slotwisev1.JobSpec) error {
+	// One check for all splits: it reads the links of each directory once.
 	check := m.roots.Check(spec.User, m.confined(who))
 	if spec.Output != "" {
 		if err := check.Output(spec.Output); err != nil {
@@ -115,6 +119,8 @@ func (m *Master) confined(who secure.Identity) bool {
 	if who.Chain != "" {
 		return !who.AnyFile
 	}
+	// Open callers count as admins. Roots that somebody has set on such a master are meant for them, since
+	// it has no other callers.
 	return who.Role != secure.Admin || who.Open && m.roots.Given()
 }
 
@@ -130,6 +136,8 @@ func refusedFile(err error) error {
 // that the output is none of the daemons' own directories: between the submission and
 // the commit, a user may have replaced a directory above the output by a link.
 func (m *Master) resolveOutput(uri string) (storage.FS, string, error) {
+	// Without the user's root: it was checked at the submission, and the master may have been restarted with other
+	// roots since. OpenOutput still refuses the daemons' own directories.
 	return m.roots.Check("", false).OpenOutput(uri)
 }
 
@@ -159,6 +167,7 @@ func (m *Master) shownJob(who secure.Identity, s *slotwisev1.JobStatus) *slotwis
 	if s.GetLogTail() == "" || m.mayReadLogs(who, s.User, s.Pool) {
 		return s
 	}
+	// The core's copy is the one that the owner gets with the next answer.
 	s = proto.CloneOf(s)
 	hideLogText(s.ProtoReflect())
 	return s
@@ -183,6 +192,8 @@ func (m *Master) shownPast(who secure.Identity, j *slotwisev1.HistoryJob) *slotw
 
 // hideLogText clears all fields named log_tail in a message and the messages inside it.
 func hideLogText(m protoreflect.Message) {
+	// By the field's name and not by a list of messages: a message that gets such a field is covered without a
+	// change here.
 	m.Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
 		switch {
 		case f.Name() == "log_tail":

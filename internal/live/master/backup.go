@@ -115,6 +115,7 @@ func (w *archiver) copyHistory() error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil // the master has ended before it made its history
 	}
+	// Also after an error: SQLite may have begun the file.
 	defer os.Remove(temp)
 	if err != nil {
 		return err
@@ -143,6 +144,7 @@ func (w *archiver) copyFiles() error {
 			continue
 		}
 		err := w.copyFile(filesDir + "/" + name)
+		// The master has removed it for want of room, so no job needs it.
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
@@ -170,6 +172,7 @@ func (w *archiver) copyFile(name string) error {
 
 // add adds a file with its line in the manifest.
 func (w *archiver) add(name string, size int64, content io.Reader) error {
+	// Without times and owners: the user who restores the archive owns the files.
 	if err := w.tar.WriteHeader(&tar.Header{Name: name, Mode: 0o600, Size: size}); err != nil {
 		return err
 	}

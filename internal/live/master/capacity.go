@@ -21,6 +21,7 @@ func (m *Master) Load(ctx context.Context) (autoscale.Input, error) {
 
 // SetFleet notes which pod or container each worker is. It may be called at any time.
 func (m *Master) SetFleet(f machines.Fleet) {
+	// A new map each time: readers in the loop keep the old one.
 	places := make(map[string]string, len(f.Machines))
 	for _, x := range f.Machines {
 		places[x.Name] = x.Place
@@ -49,6 +50,7 @@ func (m *Master) Drain(ctx context.Context, worker string, undo bool) error {
 		return &protocol.Drain{Call: id, Node: worker, Undo: undo}, nil
 	})
 	// The worker has left, so it gets no work.
+	// The loop of machines decides by a list that may be some seconds old.
 	if connect.CodeOf(err) == connect.CodeNotFound {
 		return nil
 	}

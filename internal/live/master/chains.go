@@ -42,6 +42,8 @@ func (c clientService) SubmitChain(ctx context.Context, r *slotwisev1.SubmitChai
 		return nil, rpcError(err)
 	}
 	request := requestName(spec.Job.User, r.RequestId)
+	// A request that was repeated after a lost answer must get the answer of the first one, not a complaint
+	// about the output that its own chain has written.
 	known, err := query(ctx, c.m, func() (bool, error) { return c.m.core.KnowsChain(request), nil })
 	if err != nil {
 		return nil, err
@@ -62,18 +64,21 @@ func (m *Master) admitChain(ctx context.Context, who secure.Identity, spec *slot
 	if err := m.admit(ctx, who, j); err != nil {
 		return err
 	}
+	// The description stays in memory and in the journal until the chain ends, and goes to each driver.
 	if n := proto.Size(spec); n > protocol.MaxChainSpec {
 		return fault(connect.CodeInvalidArgument, "the chain's description has %d bytes; the most are %d: name directories or globs instead of files", n, protocol.MaxChainSpec)
 	}
 	if max(len(spec.Inputs)+len(spec.NamedInputs), len(spec.Include), len(spec.Exclude)) > maxChainInputs {
 		return fault(connect.CodeInvalidArgument, "the chain has more than %d inputs: name directories or globs instead of files", maxChainInputs)
 	}
+	// The bucket or the root of a file system has no directory beside it.
 	if _, name := storage.SplitURI(strings.TrimRight(j.Output, "/")); strings.LastIndexByte(name, '/') < 0 || path.Base(name) == "/" {
 		return fault(connect.CodeInvalidArgument, "output %q: a chain needs an output below another directory, beside which its intermediate files are kept", j.Output)
 	}
 	if j.Program.GetApp() == "" || len(j.Splits) > 0 || j.Synthetic > 0 || j.Chain != "" {
 		return fault(connect.CodeInvalidArgument, "a chain names an app, and its driver plans the steps: it has no splits, no synthetic maps and no chain")
 	}
+	// A step that no core accepts would fail the chain on some worker, long after its user has gone.
 	like := proto.CloneOf(j) // any step
 	like.Synthetic = 1
 	if _, err := protocol.CoreSpec(like); err != nil {
@@ -113,6 +118,7 @@ func outputFree(ctx context.Context, resolve resolver, uri string, replace stora
 // admitStep checks that only the driver of a chain submits steps, and only of that chain.
 func (m *Master) admitStep(who secure.Identity, spec *slotwisev1.JobSpec) error {
 	switch {
+	// The driver runs its user's program on a worker, whose token must be worth no more than its chain.
 	case who.Chain != "" && spec.Chain != who.Chain:
 		return fault(connect.CodePermissionDenied, "the driver of %s may only submit steps of that chain", who.Chain)
 	case who.Chain == "" && spec.Chain != "":
@@ -160,6 +166,7 @@ func (d *driverTokens) clear() {
 // isValid reports whether a token belongs to a current driver. A map is safe here: it is
 // keyed by a hash, so its timing says nothing of the tokens.
 func (d *driverTokens) isValid(token string) bool {
+	// Hashed before the lock, because the token's length is the sender's choice.
 	sum := sha256.Sum256([]byte(token))
 	d.mu.RLock()
 	defer d.mu.RUnlock()
@@ -176,12 +183,14 @@ func (m *Master) IdentifyDriver(ctx context.Context, token string) (secure.Ident
 	if !strings.HasPrefix(token, protocol.TokenPrefix) {
 		return secure.Identity{}, false, nil
 	}
+	// Not errDriverOver: a driver that hears that it is over ends, and its chain would begin another one.
 	if err := m.notLeader(); err != nil { // only the leader knows tokens
 		return secure.Identity{}, false, err
 	}
 	if !m.drivers.isValid(token) {
 		return secure.Identity{}, false, errDriverOver
 	}
+	// Another driver may have taken over between the look at the table and this turn of the loop.
 	id, err := query(ctx, m, func() (secure.Identity, error) {
 		r, ok := m.core.Driver(token)
 		if !ok {
@@ -202,6 +211,7 @@ var driverCalls = map[string]bool{
 func (m *Master) clients(next http.Handler) http.Handler {
 	users, drivers := m.only(secure.View, next), m.only(secure.Drive, next)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		// Every other path goes the way of users, whose rights a driver does not have.
 		if identity(r.Context()).Chain != "" && driverCalls[r.URL.Path] {
 			drivers.ServeHTTP(w, r)
 			return

@@ -18,6 +18,7 @@ func (m *Master) chooseOn() {
 	rest := leastRest
 	for {
 		select {
+		// A new timer for each round: the rest depends on how long the choice took.
 		case <-time.After(rest):
 		case <-m.ctx.Done():
 			return
@@ -45,6 +46,7 @@ func (m *Master) chooseOnce(chooser *forecast.Chooser) (every time.Duration, err
 		_, ok := m.core.Tracker().Policy().(*auto.Policy)
 		return ok, nil
 	})
+	// Asked before the copy of the state, which costs the loop time on every master that runs another policy.
 	if !chooses || err != nil {
 		// Its last promise must not be compared with ends under another policy.
 		*chooser = forecast.Chooser{}
@@ -64,6 +66,8 @@ func (m *Master) chooseOnce(chooser *forecast.Chooser) (every time.Duration, err
 	if err != nil {
 		return every, err
 	}
+	// The choice travels as a document through the core, which records it, and not as a policy: a restarted
+	// master must load the same one.
 	doc, err := chosen.SaveChoice()
 	decided, _ := chosen.Counts()
 	// An unchanged choice would be one journal record for each decision.

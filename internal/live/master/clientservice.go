@@ -41,6 +41,8 @@ func (c clientService) Cluster(ctx context.Context, _ *slotwisev1.ClusterRequest
 // Submit accepts a job, once for each request_id of a user.
 func (c clientService) Submit(ctx context.Context, r *slotwisev1.SubmitRequest) (*slotwisev1.SubmitResponse, error) {
 	who := identity(ctx)
+	// Without a request_id a client that repeats the call after a lost answer would run its job twice. The
+	// length counts because the core keeps the id as long as the job.
 	if r.Spec == nil || r.RequestId == "" || len(r.RequestId) > bounds.Name {
 		return nil, fault(connect.CodeInvalidArgument, "a job needs a spec and a request_id of 1 to %d bytes", bounds.Name)
 	}
@@ -51,6 +53,7 @@ func (c clientService) Submit(ctx context.Context, r *slotwisev1.SubmitRequest) 
 	if err := c.m.admit(ctx, who, spec); err != nil {
 		return nil, rpcError(err)
 	}
+	// Outside the loop, because the translation walks over all splits.
 	core, err := protocol.CoreSpec(spec)
 	if err != nil {
 		return nil, connect.NewError(connect.CodeInvalidArgument, err)
@@ -72,9 +75,12 @@ func (m *Master) admit(ctx context.Context, who secure.Identity, spec *slotwisev
 	if err := m.admitRate(who); err != nil {
 		return err
 	}
+	// From here on spec.User is set. The checks below and the name of the request need it.
 	if err := m.admitUser(who, spec); err != nil {
 		return err
 	}
+	// The sum is of Go's int, and each part is bounded besides: on a machine of 32 bits it could overflow to a
+	// small number.
 	tasks := max(len(spec.Splits), int(spec.Synthetic)) + int(spec.Reduces)
 	limit := m.cfg.Limits.JobTasks
 	if tasks > limit || spec.Synthetic > int32(limit) || spec.Reduces > int32(limit) {
@@ -86,6 +92,8 @@ func (m *Master) admit(ctx context.Context, who secure.Identity, spec *slotwisev
 	if err := m.admitFiles(who, spec); err != nil {
 		return err
 	}
+	// Last, because it may copy the program to other masters. Before require, which must find what keepProgram
+	// has fetched.
 	if err := m.keepProgram(ctx, spec.Program); err != nil {
 		return err
 	}
@@ -100,6 +108,7 @@ func (c clientService) Jobs(ctx context.Context, r *slotwisev1.JobsRequest) (*sl
 			return nil, fault(connect.CodeInvalidArgument, "after: %q is no job and no chain", r.After)
 		}
 	}
+	// One page at a time: the loop must not encode ten thousand jobs for one user.
 	live, err := query(ctx, c.m, func() (*slotwisev1.JobsResponse, error) { return c.m.core.Jobs(r, after), nil })
 	if err == nil && r.Ended {
 		live = c.m.withPast(ctx, r, after, live)
@@ -112,6 +121,7 @@ func (c clientService) Jobs(ctx context.Context, r *slotwisev1.JobsRequest) (*sl
 // Job returns a job's status, or waits until the job changes.
 func (c clientService) Job(ctx context.Context, r *slotwisev1.JobRequest) (*slotwisev1.JobResponse, error) {
 	switch who := identity(ctx); {
+	// A driver sees only the steps of its chain, and asks for one step at a time.
 	case who.Chain != "":
 		// The history may have forgotten a step that the chain still knows.
 		ended, err := query(ctx, c.m, func() (*slotwisev1.JobStatus, error) { return c.m.core.EndedStep(who.Chain, r.Job) })
@@ -203,6 +213,7 @@ func (c clientService) Explain(ctx context.Context, r *slotwisev1.ExplainRequest
 	if err == nil {
 		resp.Slow = tasks.Findings()
 		c.m.adviseFiles(resp.Why)
+		// Last, because it may take some seconds. What comes before is an answer without it.
 		c.m.explainForecast(ctx, name, resp)
 	}
 	return orPast(resp, err, func() (*slotwisev1.ExplainResponse, error) {
@@ -268,6 +279,7 @@ func (c clientService) Kill(ctx context.Context, r *slotwisev1.KillRequest) (*sl
 			if err != nil {
 				return nil, badName(err)
 			}
+			// call hands no message to the core if there is an error beside it.
 			return &protocol.KillAttempt{Call: id, Attempt: attempt, Reason: killedBy(who, r.Reason)}, c.m.mayChange(who, subject{job: attempt.Job})
 		}
 		x, err := parseSubject(r.Job)
@@ -278,6 +290,7 @@ func (c clientService) Kill(ctx context.Context, r *slotwisev1.KillRequest) (*sl
 		if err != nil {
 			return nil, err
 		}
+		// Also if the job has ended meanwhile: the log says who tried what.
 		c.m.log.Info("kill", "job", r.Job, "by", who.User, "reason", r.Reason)
 		if x.chain != 0 {
 			return &protocol.KillChain{Call: id, Chain: x.chain, Reason: killedBy(who, r.Reason)}, nil
@@ -311,6 +324,7 @@ func (c clientService) Move(ctx context.Context, r *slotwisev1.MoveRequest) (*sl
 	return call[*slotwisev1.MoveResponse](ctx, c.m, 0, func(id protocol.Call) (protocol.Message, error) {
 		s, err := x.owner(c.m.core)
 		if err == nil {
+			// A manager of one pool must not push jobs into another one, so the rules see both.
 			s.From, s.Pool = s.Pool, r.Pool
 			err = c.m.may(who, secure.Move, s)
 		}

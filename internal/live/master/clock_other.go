@@ -4,5 +4,5 @@ package master
 
 import "time"
 
-// newClock returns the monotonic clock. On macOS it stands still while the machine is suspended.
+// newClock returns the monotonic clock. On macOS it does not advance while the machine is suspended.
 func newClock() func() time.Duration { return monotonicClock() }

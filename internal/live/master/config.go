@@ -55,6 +55,8 @@ type Config struct {
 	Reload                           time.Duration
 	// NodeTimeout is the silence after which a worker is given up. Default 1
 	// minute. If it is shorter than a few heartbeats, healthy workers are given up.
+	// The workers of a restarted master have as long to register again. A master that was stopped itself gives them
+	// half of this time (Master.tick).
 	NodeTimeout time.Duration
 	// Heartbeat is the longest silence that the master wants between heartbeats of a
 	// worker. By default it grows with the number of workers, from half a second on.
@@ -62,6 +64,8 @@ type Config struct {
 	// Grace limits the time for which the end of a job waits until workers confirm
 	// that killed attempts have ended. Only then is the output committed or aborted.
 	// Default 10 seconds.
+	// It is shorter than NodeTimeout, so a worker that hangs holds the output up for Grace and not until it is
+	// given up.
 	Grace time.Duration
 	// PublishPatience limits the time after a job's success during which the master
 	// retries to commit the output if the storage fails. After that the job fails.
@@ -148,6 +152,8 @@ func (l *Limits) fill() {
 
 // fill sets defaults.
 func (cfg *Config) fill() {
+	// 0 and "" are defaults throughout, so a field cannot be set to 0. Where a user may want none, a negative
+	// number says so.
 	cfg.Policy = cmp.Or(cfg.Policy, policies.Default)
 	if cfg.Policies == nil {
 		cfg.Policies = policies.Builtin()
@@ -189,6 +195,8 @@ func (cfg *Config) fill() {
 // configured returns the configured policy with its parameters as one line.
 func (cfg *Config) configured() string {
 	words := []string{cfg.Policy}
+	// Sorted, because the line is compared with the one in the journal: another order would look like a new
+	// configuration, and the policy that a user has installed would be dropped.
 	for _, k := range slices.Sorted(maps.Keys(cfg.PolicySet)) {
 		words = append(words, k+"="+cfg.PolicySet[k])
 	}

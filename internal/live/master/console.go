@@ -26,6 +26,7 @@ var _ source.Source = consoleSource{}
 
 // Use implements source.Source.
 func (s consoleSource) Use(ctx context.Context) (source.Use, error) {
+	// Use returns a copy, so the work below does not use the loop.
 	u, err := query(ctx, s.m, func() (protocol.Use, error) { return s.m.core.Use(), nil })
 	out := source.Use{Map: u.Slots[job.Map], Reduce: u.Slots[job.Reduce], Waiting: u.Waiting, Started: u.Started, Closing: u.Committing,
 		Alive: u.Alive, Nodes: u.Nodes, Revision: u.Revision}
@@ -53,6 +54,7 @@ func (s consoleSource) Jobs(ctx context.Context, q source.Query) (source.Jobs, e
 
 // addForecasts adds the forecasts that are known. A page does not wait for the first one.
 func (s consoleSource) addForecasts(ctx context.Context, list []*slotwisev1.JobStatus) {
+	// addForecasts then finds a forecast and waits only if it is stale.
 	if f, _ := s.m.Forecast(); f != nil {
 		s.m.addForecasts(ctx, list, true)
 	}
@@ -65,6 +67,8 @@ func (s consoleSource) Job(ctx context.Context, id string) (*source.Job, error) 
 	if err != nil {
 		return nil, err
 	}
+	// reasons and not Explain: a page that is open refreshes itself, and each Explain may fork the state twenty
+	// times.
 	why, err := c.reasons(ctx, &slotwisev1.ExplainRequest{Job: id})
 	if err != nil {
 		return nil, err
@@ -98,10 +102,12 @@ func (s consoleSource) Attempts(ctx context.Context, name string) ([]source.Atte
 	if err != nil {
 		return nil, nil, badName(err)
 	}
+	// The parts are of different moments. A page tolerates that a task changes between two parts.
 	out, err := s.executions(ctx, id)
 	if connect.CodeOf(err) == connect.CodeNotFound {
 		return s.pastAttempts(ctx, name)
 	}
+	// Findings need a copy of all attempts from one moment, which the loop makes.
 	if err != nil || len(out) > findingsUpTo {
 		return out, nil, err
 	}

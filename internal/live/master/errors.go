@@ -18,6 +18,8 @@ func fault(code connect.Code, format string, args ...any) error {
 	return connect.NewError(code, fmt.Errorf(format, args...))
 }
 
+// The core imports no RPC system, so the fault runs need none either. A code that is missing here would
+// become 0, which the RPC system treats as unknown.
 // codes maps the core's error codes to the RPC system's.
 var codes = map[protocol.Code]connect.Code{
 	protocol.InvalidArgument:    connect.CodeInvalidArgument,
@@ -41,8 +43,10 @@ func rpcError(err error) error {
 	case errors.As(err, &core):
 		return connect.NewError(codes[core.Code], err)
 	// Clients retry after Unavailable, at another master if there is one.
+	// The storage counts as well: the user's job was not accepted, and only the storage was away.
 	case errors.Is(err, errClosed), errors.Is(err, storage.ErrUnavailable):
 		return connect.NewError(connect.CodeUnavailable, err)
+	// A client that reads this code from the wire tries again, because it has not cancelled anything itself.
 	case errors.Is(err, context.Canceled):
 		return connect.NewError(connect.CodeCanceled, err)
 	case errors.Is(err, context.DeadlineExceeded):
@@ -81,6 +85,7 @@ func (shortErrors) WrapStreamingHandler(next connect.StreamingHandlerFunc) conne
 // shortError cuts the message of an error and keeps its code.
 func shortError(err error) error {
 	var coded *connect.Error
+	// The details of an error are dropped with its text. NotLeader has a short text, so it keeps its detail.
 	if !errors.As(err, &coded) || len(coded.Message()) <= bounds.Text {
 		return err
 	}

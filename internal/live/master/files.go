@@ -50,6 +50,8 @@ func openFiles(disk durable.FS, dir string, limits Limits) (*fileStore, error) {
 	if err := durable.MkdirAll(disk, s.dir, 0o700); err != nil {
 		return nil, err
 	}
+	// The content is not verified here: that would read gigabytes at each start. Each reader verifies the bytes
+	// gets by the name.
 	names, err := disk.ReadDir(s.dir)
 	if err != nil {
 		return nil, err
@@ -83,6 +85,7 @@ func isSHA(s string) bool {
 // as used, and makes their names durable: an upload under way, or a master that was
 // killed in one, may have renamed a file and not synced its name yet.
 func (s *fileStore) require(p *slotwisev1.Program) error {
+	// By SHA-256, because a program may ship one file under several names. The value is for messages only.
 	want := map[string]string{}
 	if p.Executable != "" {
 		want[p.Executable] = "executable"
@@ -105,6 +108,8 @@ func (s *fileStore) require(p *slotwisev1.Program) error {
 	if len(want) == 0 {
 		return nil
 	}
+	// Once for all files, and before the job is accepted: a journal that survives a power cut must not name
+	// files whose names do not.
 	return s.disk.SyncDir(s.dir)
 }
 
@@ -137,6 +142,7 @@ func (s *fileStore) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "a file is named by its SHA-256 in lower-case hexadecimal", http.StatusBadRequest)
 		return
 	}
+	// The pattern of the route permits GET, HEAD and PUT only.
 	if r.Method == http.MethodPut {
 		s.put(w, r, sha)
 		return
@@ -196,6 +202,7 @@ func (s *fileStore) receive(u *upload, sha string) error {
 // write stores what r yields, durably, if its SHA-256 is sha, and returns errMismatch
 // otherwise. After any error nothing is left.
 func (s *fileStore) write(r io.Reader, sha string) error {
+	// A new name for each upload: two uploads of the same content must not write into one file.
 	temp := s.path("upload-" + strings.ToLower(rand.Text()))
 	return durable.Publish(s.disk, temp, s.path(sha), 0o600, func(w io.Writer) error {
 		h := sha256.New()

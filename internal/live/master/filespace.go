@@ -27,7 +27,7 @@ import (
 // storedFile is a complete file of the store.
 type storedFile struct {
 	owner string    // who has uploaded it
-	cost  int64     // what it counts for, in bytes
+	cost  int64     // bytes of the uploader's share that it takes
 	used  time.Time // last time; a sweep would take seconds if it asked the disk for all files
 }
 
@@ -84,6 +84,7 @@ func (s *fileStore) hold(p *slotwisev1.Program, by int) {
 			delete(s.mu.users, sha)
 		}
 	}
+	// A program may ship its executable as a file, too. Each mention counts, in the hold as in the release.
 	add(p.GetExecutable())
 	for _, f := range p.GetFiles() {
 		add(f.Sha256)
@@ -120,6 +121,7 @@ func (s *fileStore) begin(ctx context.Context, from io.Reader, user string, leng
 	if length > s.limits.File {
 		return nil, errTooLarge
 	}
+	// The place before the room: a request that waits for a place reserves no bytes.
 	if !s.places.Try(user, 1) {
 		ctx, cancel := context.WithTimeoutCause(ctx, roomPatience, errUploads)
 		defer cancel()
@@ -163,6 +165,7 @@ func (s *fileStore) keepLocked(sha, owner string, info fs.FileInfo) {
 // Read implements io.Reader. It returns an error if the upload is too large or too slow, or
 // if its room is used up.
 func (u *upload) Read(p []byte) (int, error) {
+	// A length in the request is a claim, and chunked requests have none, so the bytes themselves are counted.
 	if u.read == u.s.limits.File && len(p) > 0 {
 		p = p[:1] // one byte more shows that the file is too large
 	} else {
@@ -177,6 +180,8 @@ func (u *upload) Read(p []byte) (int, error) {
 	// A complete upload need not be fast any more.
 	case err != io.EOF && took > uploadGrace && float64(u.read) < slowestUpload*took.Seconds():
 		return 0, errTooSlow
+	// Or it was smaller than what came. The excess is reserved as it arrives, and the upload ends when nothing
+	// is left.
 	case u.read > u.reserved: // its length was not announced
 		if full := u.reserve(u.read - u.reserved); full != nil {
 			return 0, full
@@ -191,6 +196,7 @@ func (u *upload) reserve(n int64) error {
 	s := u.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	// Files are removed only when somebody needs their room: a file that stays saves an upload.
 	if !s.mu.room.Fits(u.user, n) {
 		if err := s.sweepLocked(u.user, n); err != nil {
 			return err
@@ -221,11 +227,13 @@ func (s *fileStore) sweepLocked(user string, n int64) error {
 			idle = append(idle, idleFile{sha, f.used})
 		}
 	}
+	// Of all users alike: a file that was not used for an hour is worth the same to all.
 	slices.SortFunc(idle, func(a, b idleFile) int { return a.used.Compare(b.used) })
 	for _, f := range idle {
 		if s.mu.room.Fits(user, n) {
 			return nil
 		}
+		// Not synced. If a power cut brings the file back, openFiles counts it again.
 		if err := s.disk.Remove(s.path(f.sha)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}

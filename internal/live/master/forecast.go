@@ -27,6 +27,7 @@ import (
 // time of a fork. Meanwhile the latest forecast is the answer, with its age.
 
 const (
+	// A portion must be far shorter than batchTime, because it delays the replies of a whole batch.
 	copyTasks  = 2_000
 	restFactor = 24
 	leastRest  = time.Second
@@ -46,6 +47,8 @@ type forecaster struct {
 	// questions are the what-if questions and explanations that are being answered, and turns
 	// has one turn, for the one that is being simulated. copies has one, for a copy of the
 	// state that is being made.
+	// No goroutine waits for questions while it holds one of the others, and copies is given back before turns
+	// is taken.
 	questions, turns, copies *bounds.Gate
 
 	pastUse sync.Mutex
@@ -56,8 +59,10 @@ type forecaster struct {
 	made   time.Time     // when the state of latest was copied
 	epoch  time.Time     // the wall clock's time at the tracker's 0
 	ready  chan struct{} // closed when the first forecast is there, or has failed
-	confs  map[string]any
-	known  map[job.ID]forecast.Past
+	// By type, because a policy has at most one configuration of each: one of pools, one of queues.
+	confs map[string]any
+	// Used by the copy that is being made, so the gate copies guards it.
+	known map[job.ID]forecast.Past
 }
 
 func newForecaster() *forecaster {
@@ -156,6 +161,7 @@ func (m *Master) refreshForecast() error {
 	fc.past.Note(f)
 	fc.past.Apply(f)
 	fc.pastUse.Unlock()
+	// Without the copy, which the loop has made. The rest in forecastOn counts both.
 	f.Took = time.Since(began)
 	fc.mu.Lock()
 	defer fc.mu.Unlock()
@@ -200,6 +206,7 @@ func (m *Master) equip(p sched.Policy, name string, learned []byte) error {
 	fc := m.forecasts
 	fc.mu.Lock()
 	defer fc.mu.Unlock()
+	// In any order: each goes to its own parts of the policy.
 	for _, conf := range fc.confs {
 		for _, h := range hooks.Configs {
 			if _, err := h.Reconfigure(conf); err != nil {
@@ -220,6 +227,8 @@ const ownAccount = "\x00master"
 // Copies are made one after the other, in the order of the users' use.
 func (m *Master) copyState(ctx context.Context, user string) (*forecast.State, protocol.Basis, error) {
 	var basis protocol.Basis
+	// One copy at a time, because Copier.Known is shared, and because two copies would take the memory of the
+	// tracker twice.
 	if err := m.forecasts.copies.Take(ctx, user, 1); err != nil {
 		return nil, basis, err
 	}
@@ -243,6 +252,7 @@ func (m *Master) copyState(ctx context.Context, user string) (*forecast.State, p
 			complete <- copier.Copy(m.core.Tracker(), copyTasks)
 		})
 		select {
+		// ctx is not among the cases: a portion in the inbox uses the copier, so this goroutine must not leave before the portion.
 		case done := <-complete:
 			if done {
 				return copier.State(), basis, nil

@@ -94,7 +94,7 @@ func (r *rig) testWhatIf(second string) {
 	if w := late.Jobs[4].WouldKeep; len(w) != 1 || !strings.HasPrefix(w[0], "neither ") || len(late.Jobs[2].WouldKeep)+len(late.Jobs[5].WouldKeep) > 0 {
 		r.t.Errorf("a job that nothing helps: %v", late)
 	}
-	// The search adds workers to those that the question adds.
+	// The search adds workers to the workers that the question adds.
 	late = ask(&slotwisev1.WhatIfRequest{Nodes: 1, Submit: []*slotwisev1.WhatIfJob{{Job: &slotwisev1.JobSpec{Name: "late", DeadlineMs: 200_000}, Maps: 100, MapSeconds: 30}}})
 	if w := late.Jobs[2].WouldKeep; len(w) != 1 || !strings.HasSuffix(w[0], " more workers") {
 		r.t.Errorf("with one worker more: %v", w)

@@ -25,6 +25,8 @@ func errRemoved(address string) error {
 }
 
 // quit ends the master for another reason than its journal. It is called in the loop.
+// Not fail: nothing is wrong with the disk, and an operator who reads of the journal would look in the wrong
+// place.
 func (m *Master) quit(err error) {
 	if m.failed == nil {
 		m.failed = err
@@ -39,8 +41,10 @@ func (m *Master) leave() { m.quit(errRemoved(m.cfg.Self)) }
 // Identify says who this master is.
 func (s mastersService) Identify(_ context.Context, r *slotwisev1.IdentifyRequest) (*slotwisev1.IdentifyResponse, error) {
 	own := s.m.callers.answer(r.Id, &s.m.identity)
-	p := s.m.pull.Load()
-	own.Ready, own.Lacks = p != nil && p.complete(), p.lacks()
+	// Ready follows from Lacks, which looks at the pull once: it may end between two looks, and the answer would say
+	// that this master is not ready and lacks nothing.
+	own.Lacks = s.m.pull.Load().lacks()
+	own.Ready = own.Lacks == ""
 	return own, nil
 }
 
@@ -55,7 +59,7 @@ func (m *Master) identify(ctx context.Context, address string) (*slotwisev1.Iden
 	return peer.Identify(ctx, &slotwisev1.IdentifyRequest{Id: m.id})
 }
 
-// candidate returns the id of a master that is to be added, or an error that says what must be done first.
+// candidate returns the id of a master that is to be added, or an error with the step that must be done first.
 func (m *Master) candidate(ctx context.Context, address string) (uint64, error) {
 	resp, err := m.identify(ctx, address)
 	problem := ""
@@ -65,6 +69,7 @@ func (m *Master) candidate(ctx context.Context, address string) (uint64, error) 
 	case err != nil:
 		// The caller tries again for a while: it may just have been started.
 		return 0, fault(connect.CodeUnavailable, "master %s does not answer: start it with --join before it is added: %w", address, err)
+	// The worst mistake is named first: an administrator repairs one and tries again.
 	case resp.Group == "":
 		problem = "it was started without --peers: start it with --peers " + m.group + " and --join in a new directory"
 	case resp.Group != m.group:
@@ -73,6 +78,7 @@ func (m *Master) candidate(ctx context.Context, address string) (uint64, error) 
 		problem = "it was removed and still has its former directory: start it in a new one with --join"
 	case !resp.Joins:
 		problem = "it was not started with --join in a new directory"
+	// Messages would reach the member by this address, and its own answers name the other one.
 	case resp.Address != address:
 		problem = "its own --advertise is " + resp.Address + ": add it by this address"
 	default:
@@ -107,6 +113,8 @@ const formWarning = 10 * time.Second
 func (m *Master) form() {
 	warn := time.Now().Add(formWarning)
 	defer m.callers.stop()
+	// Short at first, because all masters of a new cluster usually start together, and long later, because
+	// somebody may start the last one tomorrow.
 	for pause := 20 * time.Millisecond; ; pause = min(2*pause, time.Second) {
 		// The round begins before the questions: the answers of this master since then decide
 		// whether it may take the list.
@@ -114,6 +122,8 @@ func (m *Master) form() {
 		first, missing, err := m.firstMembers()
 		switch {
 		case err != nil:
+			// The only error is a directory that was lost: no later round can repair it, and waiting would look like
+			// progress.
 			m.postOwn(func() { m.quit(err) })
 			return
 		case first != nil:
@@ -134,6 +144,7 @@ func (m *Master) form() {
 
 // begins has the loop begin the group with a list. It reports false if the list may not be taken now.
 func (m *Master) begins(first []*slotwisev1.Member) bool {
+	// Has room for the answer, because the loop may give it after this goroutine has seen the end of the master.
 	done := make(chan bool, 1)
 	m.postOwn(func() { done <- m.formed(first) })
 	select {
@@ -152,11 +163,13 @@ func (m *Master) formed(first []*slotwisev1.Member) bool {
 	if m.failed != nil || !m.journal.Forms() {
 		return true
 	}
-	m.callers.mu.Lock() // nobody is told meanwhile that there is no list
+	m.callers.mu.Lock() // no caller hears meanwhile that there is no list
 	defer m.callers.mu.Unlock()
 	if m.callers.strange(first) {
 		return false
 	}
+	// Durable before the replica knows the voters: a vote given without the list on the disk would be forgotten
+	// by a crash, and with it the list that the others may have taken from this master.
 	err := m.journal.Form(first)
 	if err == nil {
 		err = m.openReplica() // with these voters
@@ -195,6 +208,7 @@ func (c *callers) stop() {
 func (c *callers) answer(id uint64, own *atomic.Pointer[slotwisev1.IdentifyResponse]) *slotwisev1.IdentifyResponse {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	// All holders of a master's certificate may call, so the list is bounded.
 	if c.counts && len(c.ids) < mostCallers {
 		c.ids = append(c.ids, id)
 	}
@@ -209,7 +223,7 @@ func (c *callers) strange(first []*slotwisev1.Member) bool {
 	})
 }
 
-// firstMembers returns the first members of the group. It returns nil, and what is missing, if they are not
+// firstMembers returns the first members of the group. It returns nil, and the masters that are missing, if they are not
 // known yet.
 func (m *Master) firstMembers() (first []*slotwisev1.Member, missing []string, err error) {
 	own := &slotwisev1.Member{Id: m.id, Address: m.cfg.Self}
@@ -222,6 +236,7 @@ func (m *Master) firstMembers() (first []*slotwisev1.Member, missing []string, e
 	others := m.others()
 	for _, a := range others {
 		go func() {
+			// identify has a time limit (peerTimeout), so a round takes no longer.
 			resp, err := m.identify(m.ctx, a)
 			answers <- answer{a, resp, err}
 		}()
@@ -243,6 +258,7 @@ func (m *Master) firstMembers() (first []*slotwisev1.Member, missing []string, e
 		case x.resp.Address != x.from:
 			missing = append(missing, x.from+" (its --advertise is "+cmp.Or(x.resp.Address, "empty")+": --peers must name it so)")
 		case len(x.resp.First) > 0:
+			// Any list will do: all masters that have one have the same.
 			first = x.resp.First
 		case x.resp.Joins:
 			missing = append(missing, x.from+" (it was started with --join instead of --bootstrap)")
@@ -251,6 +267,7 @@ func (m *Master) firstMembers() (first []*slotwisev1.Member, missing []string, e
 		}
 	}
 	slices.Sort(missing)
+	// A list that exists wins over masters that are missing: the others of a formed group need not run.
 	if err != nil || first != nil || len(missing) > 0 {
 		return first, missing, err
 	}

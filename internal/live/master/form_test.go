@@ -21,7 +21,7 @@ type actor struct {
 	slotwisev1connect.UnimplementedMastersServiceHandler
 	mu     sync.Mutex
 	answer *slotwisev1.IdentifyResponse
-	held   chan struct{} // the next call says so here and waits for it to be closed; nil for none
+	held   chan struct{} // the next call sends a channel here and waits until that is closed; nil for none
 }
 
 func (a *actor) Identify(context.Context, *slotwisev1.IdentifyRequest) (*slotwisev1.IdentifyResponse, error) {

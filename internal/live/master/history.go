@@ -40,6 +40,7 @@ func (c clientService) History(ctx context.Context, r *slotwisev1.HistoryRequest
 		if err != nil {
 			return nil, err
 		}
+		// One page: a job of a million tasks is longer than a message may be.
 		tasks, err := c.m.pastTasks(ctx, &slotwisev1.TasksRequest{Job: r.Job})
 		if err != nil {
 			return nil, err
@@ -74,6 +75,7 @@ func (c clientService) History(ctx context.Context, r *slotwisev1.HistoryRequest
 	page := protocol.Page{}
 	for _, j := range jobs {
 		// Next names the last job that was sent: the next request continues behind it.
+		// The first entry always fits (Page), so the list behind Next is not empty.
 		if j = c.m.shownPast(identity(ctx), j); !page.Add(proto.Size(j)) {
 			resp.Next = resp.Jobs[len(resp.Jobs)-1].Job.Id
 			break
@@ -131,6 +133,7 @@ func (m *Master) writeHistory(entry *slotwisev1.HistoryJob, result func(error) p
 			case <-ctx.Done():
 				return context.Cause(ctx)
 			}
+			// The own copy first. If the others fail, the next try finds it stored and changes nothing here.
 			err := m.history.Put(entry)
 			// The turn ends before the calls to the other masters: a frozen one would hold up all
 			// other entries.
@@ -224,6 +227,8 @@ func (m *Master) withPast(ctx context.Context, r *slotwisev1.JobsRequest, after 
 		until = protocol.ListPosition(live.Next) // later jobs belong to the next page
 	}
 	for _, kind := range []history.Kind{history.Jobs, history.Chains} {
+		// The limit is the number of ended jobs that memory has: a restarted master lists as many as before its
+		// restart, and slotwise history has the others.
 		old, err := m.history.List(ctx, history.Query{Kind: kind, User: r.User, Pool: r.Pool, Limit: max(0, m.cfg.KeepEnded)})
 		if err != nil {
 			m.historyUnread(err)
@@ -315,6 +320,7 @@ func (m *Master) pastWhole(ctx context.Context, name string) (*slotwisev1.Histor
 func (m *Master) pastError(name string, err error) error {
 	switch {
 	// One of the masters that have not answered yet may have the entry. The client tries again.
+	// Only NotFound is doubtful. An entry that is there was stored by a majority and is right.
 	case errors.Is(err, fs.ErrNotExist) && !m.pull.Load().complete():
 		return fault(connect.CodeUnavailable, "this master leads for a short time and has not read the history of the others yet, which may have %s: try again", name)
 	case errors.Is(err, fs.ErrNotExist) && protocol.IsChain(name):

@@ -35,7 +35,10 @@ func (m *Master) routes(opts ...connect.HandlerOption) []route {
 		// The right is checked before a message takes room.
 		{workersPath, m.only(secure.Serve, asWorker(m.withRoom(workers)))},
 		{"POST " + frames.Path, m.only(secure.Serve, asWorker(http.HandlerFunc(m.serveCalls)))},
+		// From outside in: rights, a place for the work, room for the message. A caller without the right takes
+		// neither.
 		{clientsPath, m.clients(m.requests.work(m.withRoom(clients)))},
+		// Without rooms: the senders are few, and a message that waits for room behind users would cost the lead.
 		{mastersPath, m.only(secure.Replicate, masters)},
 		{"GET " + copyPath + "{sha}", m.only(secure.Replicate, m.files)}, // and HEAD
 		{"PUT " + copyPath + "{sha}", m.only(secure.Replicate, m.files)},
@@ -58,11 +61,13 @@ func (m *Master) routes(opts ...connect.HandlerOption) []route {
 func (m *Master) toLeader(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if leader := m.Leader(); leader != "" {
+			// Only the host changes. At the leader's address its RPC server serves the pages, too.
 			at := *r.URL
 			at.Host, at.Scheme = leader, "http"
 			if r.TLS != nil {
 				at.Scheme = "https"
 			}
+			// 307 keeps the method, so a form that was sent to a follower is sent again to the leader.
 			http.Redirect(w, r, at.String(), http.StatusTemporaryRedirect)
 			return
 		}
@@ -72,9 +77,10 @@ func (m *Master) toLeader(next http.Handler) http.Handler {
 
 // serveLeader answers 200 if this master leads, else 503, with the leader's address in --peers as text.
 // The text is empty without peers, and on a master that knows no leader. Commands ask it when a master
-// is silent, and load balancers can. It needs neither credentials nor the loop.
+// is silent, and load balancers can. It needs no credentials and does not use the loop.
 func (m *Master) serveLeader(w http.ResponseWriter, _ *http.Request) {
 	leader := m.cfg.Self
+	// mayLead and not notLeader: a load balancer must not be sent to a leader that was stopped and continues.
 	if !m.mayLead() {
 		leader = m.Leader()
 		w.WriteHeader(http.StatusServiceUnavailable)

@@ -25,7 +25,7 @@ import (
 func decoded(records iter.Seq2[[]byte, error]) iter.Seq2[*slotwisev1.JournalRecord, error] {
 	return func(yield func(*slotwisev1.JournalRecord, error) bool) {
 		for b, err := range records {
-			// A new message for each record: the core keeps parts of it, such as the description of a job.
+			// A new message for each record: the core keeps parts, such as the description of a job.
 			r := &slotwisev1.JournalRecord{}
 			if err == nil {
 				err = proto.Unmarshal(b, r)
@@ -40,7 +40,7 @@ func decoded(records iter.Seq2[[]byte, error]) iter.Seq2[*slotwisev1.JournalReco
 // HasJournal reports whether a master's directory has a journal with anything in it.
 func HasJournal(dir string) bool {
 	entries, err := os.ReadDir(filepath.Join(dir, journalDir)) //nolint:forbidigo // a directory that only the master may write to
-	// One that cannot be read may have entries; opening it says what is wrong.
+	// An unreadable directory may have entries, and the error of opening it names the reason.
 	return len(entries) > 0 || err != nil && !errors.Is(err, fs.ErrNotExist)
 }
 
@@ -51,7 +51,7 @@ func openJournal(cfg *Config) (*journal.Store, error) {
 	// without an election.
 	fresh := &slotwisev1.RaftBase{Index: 1, Term: 1, Self: journal.Single, Members: []*slotwisev1.Member{{Id: journal.Single}}}
 	if cfg.Self != "" {
-		// 0 means that nobody is known, and 1 is journal.Single. A random number is never drawn again by a member
+		// 0 means no member, and 1 is journal.Single. A random number is never drawn again by a member
 		// that has lost its directory, which is all that its id must promise.
 		fresh = &slotwisev1.RaftBase{Group: group, Self: max(2, rand.Uint64()), Forms: cfg.Bootstrap}
 	}
@@ -199,7 +199,7 @@ func (m *Master) maintainJournal() {
 // snapshotWritten ends a replacement.
 func (m *Master) snapshotWritten(c *journal.Replacement, size int64, took time.Duration, err error) {
 	m.replacing = false
-	// Also after an error: without it the journal would refuse every later snapshot of its own and of the
+	// Also after an error: without End the journal would refuse every later snapshot, also of the
 	// leader.
 	m.journal.End(c)
 	// A size means that the snapshot counts, whatever failed afterwards. It is the measure for the next one.

@@ -45,7 +45,7 @@ func (m *Master) withMajority(ctx context.Context, send func(ctx context.Context
 	for _, a := range others {
 		// Not cancelled with the caller's success: the last master should have a copy, too.
 		m.background.Go(func() {
-			// Each send has a time limit of its own, so no goroutine stays for ever.
+			// send must have a time limit, so that no goroutine stays for ever.
 			err := send(context.WithoutCancel(ctx), a)
 			if err != nil {
 				err = fmt.Errorf("master %s: %w", a, err)
@@ -77,7 +77,7 @@ func (m *Master) withMajority(ctx context.Context, send func(ctx context.Context
 	return nil
 }
 
-// peerClients are the HTTP clients for copies of files and of the history, one for each address. A client of its own
+// peerClients are the HTTP clients for copies of files and of the history, one for each address. A new client
 // for each call would leave a connection behind for a minute each, and begin each call with a handshake.
 type peerClients struct {
 	mu   sync.Mutex
@@ -109,7 +109,7 @@ func (c *peerClients) get(address string, dial func(string) (string, *http.Clien
 	return p, nil
 }
 
-// dial returns a client of another master with connections of its own.
+// dial returns a new client of another master, which shares no connections.
 func (m *Master) dial(address string) (slotwisev1connect.MastersServiceClient, error) {
 	url, client, err := m.cfg.DialPeer(address)
 	if err != nil {
@@ -190,7 +190,7 @@ func (s mastersService) Missing(ctx context.Context, r *slotwisev1.MissingReques
 		}
 		var entry *slotwisev1.HistoryJob
 		// An entry may have been trimmed since its name was read. The error ends the stream, and the caller asks
-		// again with what it has got until then.
+		// again, with the names of the entries that have arrived.
 		if entry, err = s.m.history.Get(name); err == nil {
 			err = out.Send(&slotwisev1.KeepRequest{Entry: entry})
 		}
@@ -222,7 +222,7 @@ type pull struct {
 // complete reports whether enough masters have answered. It is true without a pull.
 func (p *pull) complete() bool { return p == nil || p.waiting.Load() <= 0 }
 
-// lacks says what keeps a pull from being complete, "" if it is.
+// lacks returns why a pull is not complete, "" if it is.
 func (p *pull) lacks() string {
 	switch {
 	case p == nil:
@@ -376,7 +376,7 @@ type keptFiles struct {
 }
 
 // Ten thousand names take about a megabyte, and a cluster that ships more programs between two changes of the
-// members sends a few of them twice.
+// members sends a few files twice.
 // mostKept bounds the list; a longer one begins anew.
 const mostKept = 10_000
 
@@ -482,7 +482,7 @@ func (m *Master) keepProgram(ctx context.Context, p *slotwisev1.Program) error {
 		list = append(list, f.Sha256)
 	}
 	for _, sha := range list {
-		// Names that are no SHA-256 are left to require, which has the message for the user.
+		// require refuses names that are no SHA-256, with a message for the user.
 		if !isSHA(sha) || !m.replicated() || m.kept.has(sha) {
 			continue
 		}
@@ -497,7 +497,7 @@ func (m *Master) keepProgram(ctx context.Context, p *slotwisev1.Program) error {
 	return nil
 }
 
-// keepFresh shows the other masters from time to time which files jobs need, and sends what they lack, until
+// keepFresh shows the other masters from time to time which files jobs need, and sends the missing ones, until
 // this one no longer leads. A follower does not know the jobs: when its store is full, it removes the files that
 // were not used for freshFor, and the copies of a waiting job's program could shrink to one.
 func (m *Master) keepFresh(ctx context.Context) {
@@ -517,7 +517,7 @@ func (m *Master) keepFresh(ctx context.Context) {
 }
 
 // keepNeeded sends the files that jobs need to another master that lacks them, and marks the others there as
-// used. A file that no master has is left out: its job fails for want of it, and a learner must not wait for it.
+// used. A file that no master has is left out: its job fails without the file, and must not keep a learner from voting.
 func (m *Master) keepNeeded(ctx context.Context, address string) error {
 	for _, sha := range m.files.needed() {
 		has, err := m.hasFile(ctx, address, sha)

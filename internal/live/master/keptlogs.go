@@ -36,6 +36,7 @@ func (w workerService) KeepLogs(ctx context.Context, r *slotwisev1.KeepLogsReque
 	}
 	logs, err := query(ctx, w.m, func() (logs []history.Log, err error) {
 		for _, l := range r.Logs {
+			// The core looks the session up, so a worker that was given up cannot store logs any more.
 			user, ranHere, err := w.m.core.LogOwner(r.Session, l.Attempt)
 			if err != nil {
 				return nil, err
@@ -51,11 +52,13 @@ func (w workerService) KeepLogs(ctx context.Context, r *slotwisev1.KeepLogsReque
 	if err != nil || len(logs) == 0 {
 		return &slotwisev1.KeepLogsResponse{}, err
 	}
+	// Not in the loop: a transaction waits for the disk.
 	full, err := w.m.logWriter.put(w.m.history, logs)
 	if err != nil {
 		w.m.historyUnwritten(err)
 		return nil, fault(connect.CodeUnavailable, "the history cannot store logs now: %w", err)
 	}
+	// The worker stops sending logs of the jobs in Full, which have used up their room.
 	return &slotwisev1.KeepLogsResponse{Full: full}, nil
 }
 
@@ -88,6 +91,7 @@ func (w *logWriter) put(h *history.Store, logs []history.Log) (full []string, er
 	}
 	// The disk is slower than the workers. They keep their logs and try again; without the
 	// bound, the master's memory would hold them all.
+	// The first one is admitted at any size: it is a message itself, which has a bound.
 	if !first && b.size > bounds.Message {
 		w.mu.Unlock()
 		return nil, errors.New("too many logs wait for the disk")

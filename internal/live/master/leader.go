@@ -151,7 +151,7 @@ func (m *Master) openReplica() (err error) {
 		Log: func(_ bool, text string) { m.log.Warn("raft", "text", text) }}
 	m.replica, err = replica.New(cfg, measured{m.journal, m.stats.synced, m.noteMembers}, m.cfg.clock())
 	// From committed entries only. A change that is proposed and not committed may vanish, and with it an
-	// address that others would have been told.
+	// address that others would have used.
 	m.noteMembers(m.journal.Committed())
 	m.role.Store(&role{})
 	return err
@@ -218,7 +218,7 @@ func (m *Master) noteRole() {
 			now.leader = o.Address
 		}
 	}
-	// Its clients and administrators are told what to do, because it waits for ever without them.
+	// The error names the command that ends the wait: without it this master waits for ever.
 	if len(m.members) == 0 { // it has joined and has no journal yet
 		now.leader = m.contacts[m.replica.Leader()]
 		now.joins = "this master has no journal yet: run slotwise masters add " + m.cfg.Self + "; if it has lost its directory, run slotwise masters remove " + m.cfg.Self + " before"
@@ -247,7 +247,7 @@ func (m *Master) takeOver() error {
 	// to a core that is gone: released under this leadership its orders would be carried out.
 	m.drop(notLeaderError(&role{}))
 	// Life is new with each leadership, so cursors of map outputs that an earlier core of this process gave out are
-	// refused like those of another master.
+	// refused like cursors of another master.
 	cfg := m.coreConfig
 	cfg.ID, cfg.Life, cfg.Started = newToken(), newToken(), began
 	var err error
@@ -261,7 +261,7 @@ func (m *Master) takeOver() error {
 	if err != nil {
 		return err
 	}
-	// A new master's database begins empty, and the other masters have what it lacks. Only if they
+	// A new master's database begins empty, and the other masters have the missing entries. Only if they
 	// have nothing either, the history is lost.
 	others, need := m.majority()
 	lost := 0
@@ -275,7 +275,7 @@ func (m *Master) takeOver() error {
 	m.lead = &leadership{term: m.replica.Term(), since: began, lease: &m.lease, clock: m.cfg.clock}
 	m.lead.ctx, m.lead.cancel = context.WithCancel(m.ctx)
 	if m.cfg.Self != "" {
-		// A master without peers has nobody to ask for entries of the history, and none that needs its files.
+		// A master without peers has no other one to get entries of the history from, or to send files to.
 		m.log.Info("this master leads", "term", m.lead.term, "restored_in", time.Since(began))
 		m.pullHistory(others, need, lost)
 		lead := m.lead
@@ -324,7 +324,7 @@ func (m *Master) abdicate(why string) {
 	m.files.releaseAll()
 }
 
-// drop discards what was collected and has not left.
+// drop discards the replies and instructions that were collected and have not left.
 func (m *Master) drop(err error) {
 	// Without a leadership seal proposes nothing. It moves what the batch has collected to the
 	// waiting ones.
@@ -341,7 +341,7 @@ func (m *Master) drop(err error) {
 
 // propose proposes the records that were collected since the last call.
 func (m *Master) propose() {
-	// Without a leadership, what is left was collected after it had ended, and drop discards it.
+	// Without a leadership, these records were collected after it had ended, and drop discards them.
 	if len(m.data) == 0 || m.lead == nil || m.failed != nil {
 		return
 	}

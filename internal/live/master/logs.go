@@ -23,6 +23,9 @@ const logChunk = 32 << 10
 
 // Limits on the streaming of logs, whose content and pace come from a worker.
 const (
+	// logAnswerTime covers the time in which a worker under load opens a file. The connection of a follower
+	// stays for a day at most, because a forgotten terminal holds one of its user's
+	// places.
 	maxLogBytes   = 1 << 30          // of one log
 	logAnswerTime = 15 * time.Second // until the worker begins to answer
 	logTime       = 10 * time.Minute // of a log that is not followed
@@ -41,9 +44,11 @@ func (c clientService) Log(ctx context.Context, r *slotwisev1.LogRequest, out *c
 // streamLog passes the log of an attempt, or what the attempt does, to send in parts, if the caller may
 // read the log. send must not keep a part.
 func (m *Master) streamLog(ctx context.Context, r *slotwisev1.LogRequest, send func(*slotwisev1.LogChunk) error) error {
+	// A driver plans and waits; its log shows the steps.
 	if r.Stack && protocol.IsChain(r.Attempt) {
 		return fault(connect.CodeInvalidArgument, "%s is a chain: name an attempt of one of its jobs", r.Attempt)
 	}
+	// The right is checked before a place is taken.
 	at, err := m.logOf(ctx, r.Attempt)
 	if err != nil {
 		return err
@@ -63,7 +68,7 @@ func (m *Master) streamLog(ctx context.Context, r *slotwisev1.LogRequest, send f
 	// of the user's places, for ever.
 	limit := time.AfterFunc(logAnswerTime, func() { stop(errSlowWorker) })
 	defer limit.Stop()
-	// A log may be followed for a day. Its reader goes on at the master that leads next.
+	// A log may be followed for a day. Its reader continues at the master that leads next.
 	defer context.AfterFunc(at.lead, func() { stop(nil) })()
 	resp, err := m.openLog(ctx, at, r)
 	if err != nil && at.lead.Err() != nil {
@@ -138,6 +143,8 @@ func (m *Master) openLog(ctx context.Context, at logPlace, r *slotwisev1.LogRequ
 	case at.hostPort == "":
 		return nil, fault(connect.CodeFailedPrecondition, "%s ran on worker %s, which is not connected now", at.name, at.worker)
 	}
+	// The host comes from the worker's registration. The redirect policy and the signature keep a worker from
+	// pointing the master at another server; a right of the user is never sent along.
 	u := url.URL{Scheme: m.cfg.WorkerScheme, Host: at.hostPort, Path: "/v1/logs/" + at.name}
 	switch {
 	case r.Stack:
@@ -160,6 +167,7 @@ func (m *Master) openLog(ctx context.Context, at logPlace, r *slotwisev1.LogRequ
 	}
 	// Another process may listen at the address of a worker that has ended. Its answer must
 	// not be shown as an attempt's log.
+	// Before the status is looked at: also a refusal of a stranger would reach the user as the worker's word.
 	proven := at.key == nil || secure.VerifyResponse(resp, at.key)
 	if proven && resp.StatusCode == http.StatusOK {
 		return resp, nil

@@ -7,7 +7,7 @@ import (
 	"github.com/slotwise/slotwise/internal/testkit/clustertest"
 )
 
-// TestMain runs many tests at a time: most of them wait for elections, leases and time-outs. Those that
+// TestMain runs many tests at a time: most wait for elections, leases and time-outs. Tests that
 // measure times or memory run before them, one after the other.
 func TestMain(m *testing.M) {
 	clustertest.ManyAtOnce()

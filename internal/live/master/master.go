@@ -21,14 +21,14 @@
 // Three kinds of goroutines meet here, and each field of Master says to which it belongs.
 //
 //   - The loop owns the core, the journal, the replica and everything that is collected for a batch. None of it
-//     has a lock. Whoever needs it posts a function: a handler by query or call, background work by postOwn.
+//     has a lock. Other goroutines post a function: a handler by query or call, background work by postOwn.
 //   - Handlers of requests run on goroutines of the HTTP server. They check rights and sizes before they post,
 //     because a refusal that costs the loop nothing cannot be used to keep it busy.
 //   - Background goroutines carry out instructions. Each belongs to one leadership: it ends with the context of
-//     that leadership, and the loop drops what it reports later.
+//     that leadership, and the loop drops its later reports.
 //
 // What other goroutines read is published by the loop in atomic pointers: the role, the members, the lease.
-// Locks guard small tables only (files, kept copies, tokens, callers). No function holds two of them, except
+// Locks guard small tables only (files, kept copies, tokens, callers). No function holds two, except
 // logWriter, whose order is writing before mu. Of the locks that the loop takes, only the one of the file store
 // is held during I/O, and that is a removal, never a transfer.
 //
@@ -148,7 +148,7 @@ type Master struct {
 	members         []*slotwisev1.Member // of the group, as in roster
 	contacts        map[uint64]string    // addresses of masters that have called and are not in members
 	promoting       bool                 // a learner is being asked
-	behind          unready              // the learner that was asked last
+	behind          unready              // the learner that promote has called last
 	record          []byte               // buffer for one record
 	failed          error                // of the journal; nothing leaves the master after it
 	positioned      bool                 // a snapshot was proposed
@@ -412,7 +412,7 @@ func (m *Master) batch(f func()) {
 	}
 	// run may have ended this leadership or begun another one.
 	if m.core != nil {
-		// Without a deadline the timer is left as it is. If it fires, the batch is empty.
+		// Without a deadline the timer is not stopped. If it fires, the batch is empty.
 		if at, ok := m.core.Deadline(); ok {
 			m.wake.Reset(at - m.now())
 		}
@@ -439,6 +439,11 @@ func (m *Master) next(ownFirst bool) func() {
 // handle gives the core a message, if there is one. It is called in the loop.
 func (m *Master) handle(msg protocol.Message) {
 	if m.core != nil {
+		// A panic of the core, or of a policy that a user has added to the program, is not recovered and ends the
+		// process. It leaves a step half done: the tracker has changed, and the facts of the step are not recorded.
+		// Whatever such a core said next would contradict what a replay of the journal makes. A restart begins from
+		// the committed records. If the policy panics there again, the administrator must start the master with
+		// another one.
 		m.absorb(m.core.Handle(m.now(), msg))
 	}
 }
@@ -446,7 +451,7 @@ func (m *Master) handle(msg protocol.Message) {
 // absorb collects the records of an output. Replies and instructions wait in m until the batch
 // is committed.
 func (m *Master) absorb(out protocol.Output) {
-	// Logs leave at once, even if the step is never committed: they say what this process did and promise
+	// Logs leave at once, even if the step is never committed: they report on this process and promise
 	// nothing.
 	for _, l := range out.Logs {
 		if l.Warn {
@@ -478,7 +483,7 @@ func (m *Master) absorb(out protocol.Output) {
 	m.instructions = append(m.instructions, out.Instructions...)
 }
 
-// deliver hands a reply to the caller. It never blocks, even if nobody waits any more.
+// deliver hands a reply to the caller. It never blocks, even if the caller has gone.
 func (m *Master) deliver(r protocol.Reply) {
 	// Nil after abdicate, which has answered all calls with an error.
 	if answer := m.calls[r.Call]; answer != nil {

@@ -32,6 +32,7 @@ const mostMasters = 7
 // noteMembers publishes the members of the group to other goroutines. It is called in the loop.
 func (m *Master) noteMembers(index uint64) {
 	list, removed := m.journal.Members(index), m.journal.Removed(index)
+	// A new slice each time, because readers of roster keep the old one.
 	m.members = list
 	m.roster.Store(&list)
 	// Copies of files may be on masters that are no members any more, so each is sent to a majority
@@ -56,6 +57,7 @@ func (m *Master) others() (list []string) {
 	if len(*m.roster.Load()) > 0 {
 		return list
 	}
+	// Only a master without members gets here. It needs somebody to take files and the first list from.
 	for _, a := range m.cfg.Peers {
 		if a != m.cfg.Self {
 			list = append(list, a)
@@ -64,10 +66,11 @@ func (m *Master) others() (list []string) {
 	return list
 }
 
-// majority returns the other masters that vote, and how many of them are a majority together with
+// majority returns the other masters that vote, and how many copies there are a majority together with
 // this one, which leads.
 func (m *Master) majority() (others []string, need int) {
 	for _, o := range *m.roster.Load() {
+		// A learner's copy does not count: it may be removed again, and a new leader does not need its vote.
 		if !o.Learner && o.Address != m.cfg.Self {
 			others = append(others, o.Address)
 		}
@@ -98,13 +101,14 @@ func (m *Master) standing() (list []*slotwisev1.MasterStatus) {
 	if !m.replicated() {
 		return nil
 	}
+	// Empty on a follower, which is never asked: query refuses there.
 	standings := m.replica.Standings()
 	for _, o := range m.members {
 		s := &slotwisev1.MasterStatus{Address: o.Address, Role: followerRole, Term: m.replica.Term()}
 		switch {
 		case o.Id == m.replica.ID():
 			s.Role = leaderRole
-		// Until then the group may not survive the loss of another master, so an administrator must not go on.
+		// Until then the group may not survive the loss of another master, so an administrator must not stop one yet.
 		case o.Learner || !m.replica.Settled(o.Id):
 			s.Role = learnerRole
 			if o.Id == m.behind.id {
@@ -113,6 +117,8 @@ func (m *Master) standing() (list []*slotwisev1.MasterStatus) {
 		}
 		if i := slices.IndexFunc(standings, func(x replica.Standing) bool { return x.ID == o.Id }); i >= 0 {
 			s.Index, s.Silent = standings[i].Match, standings[i].Silent
+			// The difference of two unsigned numbers. A member may have more entries than a leader that was just
+			// elected.
 			s.Lag = m.replica.Last() - min(m.replica.Last(), s.Index)
 		}
 		list = append(list, s)
@@ -138,6 +144,7 @@ func (c clientService) ChangeMasters(ctx context.Context, r *slotwisev1.ChangeMa
 	switch {
 	case (r.Add == "") == (r.Remove == ""):
 		return nil, fault(connect.CodeInvalidArgument, "the request must add one master or remove one")
+	// Also for a removal, so that a typing error is not answered with "is none of the masters".
 	case CheckAddress(address) != nil:
 		return nil, connect.NewError(connect.CodeInvalidArgument, CheckAddress(address))
 	case !c.m.replicated():
@@ -152,10 +159,13 @@ func (c clientService) ChangeMasters(ctx context.Context, r *slotwisev1.ChangeMa
 			return nil, err
 		}
 		var err error
+		// Outside the loop: the call to another master may take peerTimeout.
 		if id, err = c.m.candidate(ctx, r.Add); err != nil {
 			return nil, err
 		}
 	}
+	// The answer leaves when the change is committed: seal covers the last proposed entry, also a change of the
+	// members.
 	return query(ctx, c.m, func() (*slotwisev1.ChangeMastersResponse, error) {
 		change, err := c.m.memberChange(r, id)
 		if err != nil {
@@ -197,6 +207,7 @@ func (m *Master) memberChange(r *slotwisev1.ChangeMastersRequest, id uint64) (c 
 			return c, fault(connect.CodeAlreadyExists, "%s is one of the masters already; if it has lost its directory, run slotwise masters remove %s first", r.Add, r.Add)
 		case id == 0: // it was removed since the caller looked
 			return c, connect.NewError(connect.CodeUnavailable, replica.ErrChanging)
+		// Also learners count, since each becomes a voter.
 		case len(m.members) >= mostMasters:
 			return c, fault(connect.CodeFailedPrecondition, "there are %d masters already: remove one first", len(m.members))
 		}
@@ -206,6 +217,8 @@ func (m *Master) memberChange(r *slotwisev1.ChangeMastersRequest, id uint64) (c 
 	switch {
 	case o == nil:
 		return c, fault(connect.CodeNotFound, "%s is none of the masters", r.Remove)
+	// Raft permits it, and the leader would step down in the middle of its batches. An orderly stop hands over
+	// first.
 	case o.Id == m.replica.ID():
 		return c, fault(connect.CodeFailedPrecondition, "master %s leads: stop it first, so that another one leads, and remove it then", r.Remove)
 	case !o.Learner:
@@ -222,6 +235,7 @@ func (m *Master) memberChange(r *slotwisev1.ChangeMastersRequest, id uint64) (c 
 
 // promote makes a learner that has caught up, and has the leader's history and the files of its jobs, a voter.
 func (m *Master) promote() {
+	// Called with each beat, twenty times a second by default. Without a learner it costs a walk over a few members.
 	id := m.replica.CaughtUp()
 	i := slices.IndexFunc(m.members, func(o *slotwisev1.Member) bool { return o.Id == id })
 	if id == 0 || i < 0 || m.lead == nil || m.failed != nil || m.promoting {
@@ -230,6 +244,7 @@ func (m *Master) promote() {
 	m.promoting = true
 	address, lead := m.members[i].Address, m.lead
 	m.background.Go(func() {
+		// Asked of the learner itself, because only it knows whether it has read the leader's history.
 		resp, err := m.identify(lead.ctx, address)
 		note := notReady(id, resp, err)
 		if note == "" {
@@ -242,10 +257,12 @@ func (m *Master) promote() {
 			time.Sleep(promotePause)
 		}
 		m.postOwn(func() {
+			// The result belongs to a term that has ended. The next leader asks again, because each one calls promote.
 			if m.promoting = false; m.lead != lead {
 				return
 			}
 			m.noteLearner(id, address, note)
+			// It may have fallen behind during the call.
 			if note != "" || m.replica.CaughtUp() != id {
 				return
 			}
@@ -258,8 +275,8 @@ func (m *Master) promote() {
 
 // Pauses for learners that have the journal and are not ready to vote.
 const (
-	promotePause = 200 * time.Millisecond // before one is asked again
-	learnerAfter = 10 * time.Second       // before the log says what one waits for
+	promotePause = 200 * time.Millisecond // before the next call to one
+	learnerAfter = 10 * time.Second       // before the log names the reason
 	learnerEvery = time.Minute            // between two such lines
 )
 
@@ -271,6 +288,8 @@ func notReady(id uint64, resp *slotwisev1.IdentifyResponse, err error) string {
 		return earlierVersion
 	case err != nil:
 		return "it does not answer: " + err.Error()
+	// Somebody has started the learner again in a new directory. Its former id would become a voter that no master
+	// has.
 	case resp.Id != id:
 		return "another directory has taken its place: remove this master, and add it again"
 	case !resp.Ready:
@@ -283,7 +302,7 @@ func notReady(id uint64, resp *slotwisev1.IdentifyResponse, err error) string {
 // earlierVersion is said of a master whose program is older than the leader's.
 const earlierVersion = "it runs an earlier version: replace its program"
 
-// unready is what the leader knows of a learner that has the journal and is not ready to vote.
+// unready describes a learner that has the journal and is not ready to vote.
 type unready struct {
 	id     uint64
 	note   string    // why; "" if it is ready

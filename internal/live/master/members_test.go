@@ -72,7 +72,7 @@ func refused(t *testing.T, err error, code connect.Code, words string) {
 	}
 }
 
-// loseDirectory has one of four masters lose its directory, and starts it wrongly, before anybody has removed
+// loseDirectory has one of four masters lose its directory, and starts it wrongly, before an administrator has removed
 // it.
 func loseDirectory(t *testing.T, seats []*seat, x *seat) {
 	t.Helper()
@@ -147,7 +147,7 @@ func TestMembers(t *testing.T) {
 	eventually(t, func() bool { return roles(t, seats)[d.cfg.Self] == "follower" })
 	seats = append(seats, d)
 
-	// One dies and loses its directory. It comes back empty, and must not take part by its old name.
+	// One dies and loses its directory. It returns empty, and must not take part by its old name.
 	var x, y *seat
 	for _, s := range seats {
 		switch {

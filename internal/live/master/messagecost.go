@@ -29,6 +29,8 @@ var errCostly = fmt.Errorf("the message is refused: decoded it would take more t
 var errNested = fmt.Errorf("the message is refused: its parts are nested more than %d deep", bounds.Nested)
 
 const (
+	// These constants are upper bounds of what Go's decoder allocates: TestMessageCost decodes every field of every
+	// message and compares.
 	// elementCost is the memory in bytes of an element of a list beside the bytes of its
 	// text: its header in a list that grows and leaves smaller ones behind as garbage, and the
 	// allocator's rounding. Lists of bytes have the largest headers.
@@ -96,6 +98,7 @@ func protoCost(in io.Reader, d protoreflect.MessageDescriptor) (size, memory int
 	b := readers.Get().(*bufio.Reader)
 	b.Reset(in)
 	defer func() {
+		// The pool must not keep the body of a request alive.
 		b.Reset(nil)
 		readers.Put(b)
 	}()
@@ -118,6 +121,8 @@ func (c *cost) message(d protoreflect.MessageDescriptor, end int64, depth int) e
 	if depth > bounds.Nested {
 		return errNested
 	}
+	// end may lie behind the end of the stream, which then ends the loop. A field that is longer than the
+	// message around it is damage, too, and the decoder reports it.
 	for c.size < end {
 		tag, err := readVarint(c)
 		if err != nil {
@@ -150,6 +155,7 @@ func (c *cost) field(f protoreflect.FieldDescriptor, kind protowire.Type, end in
 	default:
 		own = elementCost
 	}
+	// Before the value is read: a million empty fields have no values that would cost anything.
 	if err := c.add(own); err != nil {
 		return err
 	}
@@ -161,6 +167,7 @@ func (c *cost) field(f protoreflect.FieldDescriptor, kind protowire.Type, end in
 		return c.skip(4)
 	case protowire.Fixed64Type:
 		return c.skip(8)
+	// Groups are a form that no message here uses. The decoder still descends into them, so the depth counts.
 	case protowire.StartGroupType:
 		return c.message(nil, end, depth+1)
 	case protowire.BytesType:

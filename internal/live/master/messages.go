@@ -32,6 +32,7 @@ import (
 // 64 KiB of gzip take a third of a second to estimate. So a request has a place (places.go)
 // while its message is estimated and decompressed, and none while it waits for a room.
 
+// Heartbeats and most questions are shorter, so they never wait behind the uploads of large jobs.
 // smallMessage is the length in bytes up to which a message needs no room while it
 // arrives.
 const smallMessage = 32 << 10
@@ -54,6 +55,7 @@ var errNoRoom = fault(connect.CodeUnavailable, "the master handles as many large
 
 // take takes room of a gate for roomPatience.
 func take(ctx context.Context, g *bounds.Gate, user string, n int64) error {
+	// Without it each request would make a context and a timer.
 	if g.Try(user, n) {
 		return nil
 	}
@@ -88,6 +90,7 @@ type encoding struct {
 
 // encodingOf returns false for content types that the RPC system refuses unread.
 func encodingOf(r *http.Request) (e encoding, ok bool) {
+	// A type that only the RPC system knew would reach it with an empty body, never without an estimate.
 	kind, _, _ := strings.Cut(r.Header.Get("Content-Type"), ";")
 	switch kind = strings.ToLower(strings.TrimSpace(kind)); {
 	case kind == "application/proto", kind == "application/json":
@@ -137,6 +140,8 @@ func (q *messages) receive(w http.ResponseWriter, r *http.Request, user string) 
 	if compressed && e.codings != "gzip" {
 		return nil, fault(connect.CodeUnimplemented, "the message is compressed with %q: use gzip or no compression", bounds.Cut(e.codings, bounds.Name))
 	}
+	// Called twice for a compressed message, once to estimate and once to keep: between the two the message
+	// waits for room with its compressed bytes only.
 	open := func() (io.Reader, error) { return bytes.NewReader(raw), nil }
 	if compressed {
 		open = func() (io.Reader, error) { return gzip.NewReader(bytes.NewReader(raw)) }
@@ -145,6 +150,7 @@ func (q *messages) receive(w http.ResponseWriter, r *http.Request, user string) 
 	if err != nil {
 		return nil, err
 	}
+	// Three times: the decompressed message here, and the buffer there with up to twice its length.
 	// The RPC system copies the message into another buffer, whose capacity grows by
 	// doubling.
 	need := memory + 3*size
@@ -159,6 +165,8 @@ func (q *messages) receive(w http.ResponseWriter, r *http.Request, user string) 
 	if err := take(ctx, q.memory, user, need); err != nil {
 		return nil, err
 	}
+	// Given back when the handler has returned. What the core keeps of the message is bounded by Limits of its
+	// own.
 	done = func() { q.memory.Give(user, need) }
 	if place.enter(ctx); ctx.Err() != nil {
 		return done, context.Cause(ctx)
@@ -166,6 +174,7 @@ func (q *messages) receive(w http.ResponseWriter, r *http.Request, user string) 
 	if compressed {
 		in, err := open()
 		if err == nil {
+			// The size is known from the estimate. MinRead more, or ReadFrom would double the buffer to find the end.
 			plain := bytes.NewBuffer(make([]byte, 0, size+bytes.MinRead))
 			_, err = plain.ReadFrom(in)
 			raw = plain.Bytes()
@@ -208,9 +217,12 @@ func (q *messages) arrive(w http.ResponseWriter, r *http.Request, user string) (
 	in := http.MaxBytesReader(w, r.Body, q.most+prefix)
 	first := make([]byte, 0, min(smallMessage, max(512, r.ContentLength+1)))
 	b := bytes.NewBuffer(first)
+	// A message of exactly smallMessage bytes takes room as well: only a further read would show that it has
+	// ended.
 	if _, err = b.ReadFrom(io.LimitReader(in, smallMessage)); err == nil && b.Len() == smallMessage {
 		n := q.most + prefix
 		if r.ContentLength >= 0 {
+			// If more arrives than was announced, the server itself ends the body there.
 			n = min(n, r.ContentLength)
 		}
 		if err = take(r.Context(), q.arriving, user, n); err != nil {
@@ -242,6 +254,7 @@ func badCompression(err error) error {
 
 // unframed returns the one message of a framed body and whether it is compressed.
 func unframed(body []byte) (message []byte, compressed bool, err error) {
+	// Exactly one: a second message behind it would be decoded without an estimate.
 	if len(body) < 5 || uint64(binary.BigEndian.Uint32(body[1:])) != uint64(len(body)-5) || body[0]&^1 != 0 {
 		return nil, false, fault(connect.CodeInvalidArgument, "the request does not have one message")
 	}
@@ -261,6 +274,7 @@ func (q *messages) estimate(open func() (io.Reader, error), e encoding, d protor
 	if e.json {
 		size, memory, err = jsonCost(in)
 	} else {
+		// Both read to the end, so size is the length of the whole message.
 		size, memory, err = protoCost(in, d)
 	}
 	switch {

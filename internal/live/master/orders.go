@@ -19,12 +19,14 @@ import (
 // back as messages. Without a result, because the leadership ends first, the next leader
 // orders the same again.
 func (m *Master) carryOut(list []protocol.Instruction) {
+	// Kept in each goroutine: when it reports, m.lead may be a later leadership or nil.
 	l := m.lead
 	for _, o := range list {
 		switch o := o.(type) {
 		// Not retried: the client waits, sees the error and repeats its request.
 		case *protocol.StageOutput:
 			m.background.Go(func() {
+				// Asked again on the goroutine: it may have waited for the processor longer than the lease lasts.
 				err := l.mayAct()
 				if err == nil {
 					err = stage(storage.WithFence(l.ctx, l.mayAct), m.resolveOutput, o.URI, o.Token, storage.ReplaceOf(o.Overwrite, o.Force))
@@ -40,6 +42,7 @@ func (m *Master) carryOut(list []protocol.Instruction) {
 			m.finishOutput(protocol.OutputFinished{Job: o.Job, Commit: true}, outputWork{resolve: m.resolveOutput, uri: o.URI, token: o.Token, commit: true, patience: patience})
 		case *protocol.AbortOutput:
 			m.finishOutput(protocol.OutputFinished{Job: o.Job}, outputWork{resolve: m.resolveOutput, uri: o.URI, token: o.Token, patience: m.cfg.RemovePatience})
+		// Closing ends a pause between two tries. A try that is under way ends by itself, and its result counts.
 		case *protocol.CancelOutput:
 			// Without an entry the work has ended, and its result is on its way to the core.
 			if giveUp := m.outputs[o.Job]; giveUp != nil {
@@ -53,6 +56,7 @@ func (m *Master) carryOut(list []protocol.Instruction) {
 			m.cleanChain(o)
 		case *protocol.WriteChainHistory:
 			m.writeHistory(o.Entry, func(err error) protocol.Message { return &protocol.ChainInHistory{Chain: o.Chain, Err: err} })
+		// In the loop and in the order of the batch, so that a hold and its release cannot change places.
 		case *protocol.HoldFiles:
 			m.files.hold(o.Program, 1)
 		case *protocol.ReleaseFiles:
@@ -65,6 +69,7 @@ func (m *Master) carryOut(list []protocol.Instruction) {
 // the result.
 func (m *Master) finishOutput(result protocol.OutputFinished, w outputWork) {
 	giveUp := make(chan struct{})
+	// Before the goroutine starts: the batch may have a CancelOutput right behind.
 	m.outputs[result.Job] = giveUp
 	w.giveUp = giveUp
 	l := m.lead
@@ -72,6 +77,7 @@ func (m *Master) finishOutput(result protocol.OutputFinished, w outputWork) {
 	w.retrying = func(err error) { m.report(l, &protocol.OutputDelayed{Job: result.Job, Err: err}) }
 	m.background.Go(func() {
 		result.Err = w.run(l.ctx)
+		// The abort came too late: an earlier life has published the output. The core turns the job into a success.
 		if errors.Is(result.Err, storage.ErrPublished) {
 			result.Published, result.Err = true, nil
 		}
@@ -106,7 +112,7 @@ func (m *Master) removeStaged(o *protocol.RemoveStaged) {
 			return
 		}
 		// The last request of the former master to the storage may arrive after the removal, and makes the
-		// directory again. No job has its token, so nobody waits for this second removal, and nobody
+		// directory again. No job has its token, so no request waits for this second removal, and no user
 		// misses it: a later staging of the same output would remove the directory after SharedTTL.
 		select {
 		case <-l.ctx.Done():
@@ -163,6 +169,7 @@ func (w *outputWork) run(ctx context.Context) error {
 	if w.uri == "" {
 		return nil // the job writes nothing, so nothing was staged
 	}
+	// Two contexts: pauses ends with ctx or with giveUp, and a try gets ctx alone.
 	pauses, stop := context.WithCancel(ctx)
 	defer stop()
 	go func() { // giveUp ends a pause and never a try, which would leave a commit half done
@@ -173,12 +180,12 @@ func (w *outputWork) run(ctx context.Context) error {
 		}
 	}()
 	var last error
-	// The error of Run may be the end of a pause. The one of the last try says what is wrong.
+	// The error of Run may be the end of a pause. The error of the last try names the cause.
 	_ = retry.Run(pauses, retry.Options{Patience: w.patienceWith, FirstPause: firstPause, LastPause: longestPause, Retrying: w.retrying}, func(context.Context) error {
 		if last = w.mayAct(); last != nil {
 			return last
 		}
-		// The lease is asked again before each step: the process may be stopped within a commit.
+		// The lease is verified again before each step: the process may be stopped within a commit.
 		last = finishOutputOnce(storage.WithFence(ctx, w.mayAct), w.resolve, w.uri, w.token, w.commit)
 		return last
 	})
@@ -188,6 +195,7 @@ func (w *outputWork) run(ctx context.Context) error {
 // patienceWith returns for how long the work is retried after an error.
 func (w *outputWork) patienceWith(err error) time.Duration {
 	switch {
+	// A pause of the process, or a minority of answers for a moment. The storage has not been asked.
 	case errors.Is(err, errNoLease): // soon it has a lease, or ctx ends
 		return missingPatience
 	// No time repairs these: the output is published, another output is in the way, or the job
@@ -212,6 +220,7 @@ func finishOutputOnce(ctx context.Context, resolve resolver, uri, token string, 
 	if err != nil {
 		return err
 	}
+	// Reopen and not a value kept in memory: the staging may have been begun by another master.
 	s, err := files.Reopen(ctx, path, token)
 	switch {
 	// The abort of an earlier life, or an earlier try whose answer was lost, has removed it. A

@@ -16,7 +16,7 @@ import (
 // Bounds of the messages to one other master.
 const (
 	// peerTimeout is twice the default Election: after one Election without messages the group has another
-	// leader, so a call that takes longer delivers what nobody needs any more. Large calls get time by their
+	// leader, so a longer call delivers messages of a term that is over. Large calls get time by their
 	// size.
 	peerQueue   = 4096            // messages; more are dropped, and raft sends them again
 	peerBatch   = 8 << 20         // bytes in one call, except for a message that is larger
@@ -27,7 +27,7 @@ const (
 )
 
 // One goroutine for each member, because a frozen one keeps its calls for peerTimeout, and the others'
-// heartbeats must not wait for it. A goroutine stays after its member was removed: there are few, and the id
+// heartbeats must not be delayed by that. A goroutine stays after its member was removed: there are few, and the id
 // may still be answered from contacts.
 // peers sends messages to the other masters, to each in order and beside the loop.
 type peers struct {
@@ -88,7 +88,7 @@ func (p *peers) deliver(id uint64, address string, queue <-chan raftpb.Message) 
 		n, size := 0, 0
 		add := func(msg raftpb.Message) {
 			if msg.Type == raftpb.MsgSnap {
-				// Beside the queue: heartbeats must not wait for it. Raft sends no other snapshot to this
+				// Beside the queue, so that heartbeats overtake it. Raft sends no other snapshot to this
 				// master before the result is reported.
 				p.m.background.Go(func() { p.install(address, msg) })
 				return
@@ -106,7 +106,7 @@ func (p *peers) deliver(id uint64, address string, queue <-chan raftpb.Message) 
 		case <-p.m.ctx.Done():
 			return
 		}
-		// What has queued up while the call before was under way goes together. Under load this makes few large
+		// Messages that have queued up during the call before go together. Under load this makes few large
 		// calls of many small ones, as the loop's batches do with fsyncs.
 		for more := true; more && size < peerBatch; {
 			select {
@@ -129,7 +129,7 @@ func (p *peers) deliver(id uint64, address string, queue <-chan raftpb.Message) 
 			ctx, cancel := context.WithTimeout(p.m.ctx, peerTimeout+time.Duration(size/peerRate)*time.Second)
 			resp, callErr := peer.Exchange(ctx, &req)
 			cancel()
-			// The other master has the entry that removed this one, which this one cannot receive any more: nobody
+			// The other master has the entry that removed this one, which this one cannot receive any more: no member
 			// sends entries to it.
 			if err = callErr; err == nil && resp.Removed {
 				p.m.postOwn(p.m.leave)
@@ -228,7 +228,7 @@ func (s mastersService) Exchange(_ context.Context, r *slotwisev1.ExchangeReques
 	if err != nil {
 		return nil, err
 	}
-	// An answer and not an error: the sender must be able to tell it from a network that is down, and ends
+	// An answer and not an error: the sender must distinguish it from a network that is down, and ends
 	// (leave).
 	if slices.ContainsFunc(list, func(msg raftpb.Message) bool { return slices.Contains(*s.m.removed.Load(), msg.From) }) {
 		return &slotwisev1.ExchangeResponse{Removed: true}, nil
@@ -247,7 +247,7 @@ func (s mastersService) Install(_ context.Context, in *connect.ClientStream[slot
 		return nil, fault(connect.CodeInvalidArgument, "the request is empty")
 	}
 	head, size := in.Msg().Head, in.Msg().Size
-	// The announced size bounds what is received below, so it needs a bound of its own.
+	// The announced size bounds the memory below, so it needs a bound itself.
 	if size > mostSnapshot {
 		return nil, fault(connect.CodeInvalidArgument, "a snapshot of %d bytes is announced, and at most %d are taken", size, int64(mostSnapshot))
 	}

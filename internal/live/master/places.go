@@ -58,6 +58,7 @@ func (p *place) leave() {
 // enter takes the place again. If ctx ends first, the request continues without one: it only
 // has to return.
 func (p *place) enter(ctx context.Context) {
+	// query and call enter again on their way back, also after an error, so that encoding the answer is bounded.
 	if p != nil && !p.held {
 		p.held = p.worked.Take(ctx, p.user, 1) == nil
 	}

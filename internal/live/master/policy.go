@@ -89,6 +89,7 @@ func (m *Master) setPolicy(ctx context.Context, name string, set map[string]stri
 	if err != nil {
 		return nil, connect.NewError(connect.CodeInvalidArgument, err)
 	}
+	// The policy is built outside the loop and belongs to the core from here on: a policy has no locks.
 	return call[*slotwisev1.SetPolicyResponse](ctx, m, 0, func(id protocol.Call) (protocol.Message, error) {
 		return &protocol.SetPolicy{Call: id, Name: name, Set: set, Policy: p}, nil
 	})
@@ -139,6 +140,7 @@ func (m *Master) follow() error {
 	if err := m.hadoop.Load(); err != nil {
 		return err
 	}
+	// Ends with the loop: a reload that waits for the loop returns when stopped is closed.
 	m.background.Go(func() { m.hadoop.Follow(m.cfg.Reload, m.stopped) })
 	return nil
 }

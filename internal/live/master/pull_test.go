@@ -17,7 +17,7 @@ import (
 	"github.com/slotwise/slotwise/proto/slotwise/v1/slotwisev1connect"
 )
 
-// historyPeer is another master whose history is asked for.
+// historyPeer is another master with a history.
 type historyPeer struct {
 	slotwisev1connect.UnimplementedMastersServiceHandler
 	missing func(ctx context.Context, send func(*slotwisev1.KeepRequest) error) error

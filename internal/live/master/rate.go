@@ -8,6 +8,7 @@ import (
 // The rate at which one user may submit jobs and chains: submitBurst at once, and
 // submitsPerSecond in the long run.
 const (
+	// A script that submits all jobs of a night at once is served without a pause.
 	submitBurst      = 2000
 	submitsPerSecond = 50
 )
@@ -47,6 +48,8 @@ func (r *submitRates) allow(user string, now time.Time) bool {
 		b = bucket{submitBurst, now}
 	}
 	b = b.filled(now)
+	// The refused try costs nothing, so a client that tries again and again gets its jobs in at
+	// submitsPerSecond.
 	if b.left < 1 {
 		return false
 	}
@@ -57,6 +60,7 @@ func (r *submitRates) allow(user string, now time.Time) bool {
 
 // filled returns the bucket at a later time.
 func (b bucket) filled(now time.Time) bucket {
+	// max, because calls of one user may arrive here in another order than they have read the clock.
 	return bucket{min(submitBurst, b.left+submitsPerSecond*max(0, now.Sub(b.at).Seconds())), now}
 }
 

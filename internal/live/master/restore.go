@@ -40,6 +40,8 @@ func Restore(disk durable.Tree, from, dir string) (BackupSummary, error) {
 		return none, err
 	}
 	dir = filepath.Clean(dir)
+	// Beside dir, so that the rename stays in one file system. A former try that was killed has left the same
+	// name.
 	temp := dir + durable.TempSuffix
 	if err := errors.Join(disk.RemoveAll(temp), durable.MkdirAll(disk, filepath.Dir(dir), 0o700)); err != nil {
 		return none, err
@@ -53,8 +55,11 @@ func Restore(disk durable.Tree, from, dir string) (BackupSummary, error) {
 
 // publishDir gives a directory its final name, durably.
 func publishDir(disk durable.Tree, temp, dir string) error {
+	// All before the rename: a directory that has its name must not lack content after a power cut.
 	err := durable.SyncTree(disk, temp, true)
 	if err == nil {
+		// Remove and not RemoveAll: if somebody has put a file there meanwhile, the restore fails and the file
+		// stays.
 		err = disk.Remove(dir) // it is empty
 	}
 	if err == nil || errors.Is(err, fs.ErrNotExist) {
@@ -110,6 +115,7 @@ func extract(disk durable.Tree, r io.Reader, dir string) (sum BackupSummary, err
 
 // extractFile writes one file and returns its SHA-256 in hexadecimal.
 func extractFile(disk durable.FS, content io.Reader, to string, size int64) (hash string, err error) {
+	// O_EXCL: an archive with one name twice would otherwise show the second content, and the manifest has both.
 	f, err := disk.OpenFile(to, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
 		return "", err
@@ -131,6 +137,7 @@ func checkManifest(r io.Reader, want string) error {
 	return nil
 }
 
+// The copy goes nowhere: Copy reads all files and verifies their batches, as a start does.
 // checkJournal verifies the restored journal.
 func checkJournal(disk durable.FS, dir string) error {
 	return journal.Copy(disk, filepath.Join(dir, journalDir), func(string, int64, io.Reader) error { return nil })

@@ -116,7 +116,7 @@ func TestSecureMasters(t *testing.T) {
 		t.Error("a master serves with a worker's certificate")
 	}
 
-	// A follower comes back and presents a worker's certificate: its answers and votes count for nothing.
+	// A follower returns and presents a worker's certificate: its answers and votes count for nothing.
 	follower := seats[slices.IndexFunc(seats, func(s *seat) bool { return s != first })]
 	follower.stop()
 	follower.cfg.DialPeer = dialWith(a.Files("worker"))

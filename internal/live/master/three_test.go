@@ -30,7 +30,7 @@ func newSeats(t *testing.T, change ...func(*Config)) []*seat {
 	return newSeatsWith(t, secure.Files{}, change...)
 }
 
-// listenThree listens on three addresses, which are those of three masters.
+// listenThree listens on the addresses of three masters.
 func listenThree(t *testing.T) (listeners []net.Listener, peers []string) {
 	t.Helper()
 	for range 3 {
@@ -231,7 +231,7 @@ func named(err error) *slotwisev1.NotLeader {
 }
 
 // TestHandOver stops the leader in order. Another master leads much sooner than after an
-// election time, and the first one comes back as a follower with the same journal.
+// election time, and the first one returns as a follower with the same journal.
 func TestHandOver(t *testing.T) {
 	t.Parallel()
 	seats := newSeats(t)

@@ -53,6 +53,7 @@ func (c clientService) WhatIf(ctx context.Context, r *slotwisev1.WhatIfRequest) 
 	ctx, cancel := context.WithTimeoutCause(ctx, whatIfTime, fault(connect.CodeDeadlineExceeded,
 		"the simulation of the running jobs took more than %v", whatIfTime))
 	defer cancel()
+	// Before the gates: a question that is wrong must not wait for the ones that are right.
 	v, err := m.variant(r, identity(ctx).User)
 	if err != nil {
 		return nil, err
@@ -72,6 +73,7 @@ func (c clientService) WhatIf(ctx context.Context, r *slotwisev1.WhatIfRequest) 
 	if err := q.start(); err != nil {
 		return nil, rpcError(err)
 	}
+	// A copy where it differs. The run without changes uses the same state, so neither run may change it.
 	changed, err := state.With(v)
 	if err != nil {
 		return nil, fault(connect.CodeInvalidArgument, "%v", err)
@@ -110,6 +112,7 @@ func (c clientService) WhatIf(ctx context.Context, r *slotwisev1.WhatIfRequest) 
 			resp.Jobs[i].Gain = &slotwisev1.JobGain{MedianMs: g.Median.Milliseconds(), LowMs: g.Low.Milliseconds(), HighMs: g.High.Milliseconds()}
 		}
 	}
+	// Last: the answer is complete without it, and the search uses the rest of the time.
 	m.wouldKeep(ctx, q, cfg, state, changed, then, resp)
 	resp.TookMs = time.Since(began).Milliseconds()
 	return resp, nil
@@ -169,7 +172,7 @@ func (m *Master) wouldKeep(ctx context.Context, q *question, cfg forecast.Config
 	}
 }
 
-// rowOf returns the row of a job: those of the state come first, in its order, then those that the
+// rowOf returns the row of a job: the jobs of the state come first, in its order, then the ones that the
 // question submits, by number.
 func rowOf(resp *slotwisev1.WhatIfResponse, state *forecast.State, id job.ID) *slotwisev1.WhatIfRow {
 	if id > state.Last {
@@ -242,6 +245,7 @@ var machinesOf = map[string]forecast.Machine{"": forecast.LikeOthers, "new": for
 
 // variant translates the changes of a request. user owns the jobs that name no user.
 func (m *Master) variant(r *slotwisev1.WhatIfRequest, user string) (v forecast.Variant, err error) {
+	// No right is checked: a question changes nothing, and each user may see all jobs.
 	v.Nodes = int(r.Nodes)
 	var ok bool
 	if v.On, ok = machinesOf[r.Machine]; !ok {
@@ -403,6 +407,7 @@ func (q *question) pause() error {
 	case time.Since(q.since) < sliceTime:
 		return nil
 	}
+	// Yield returns at once if no other question waits, so one alone is not slowed down.
 	err := q.fc.turns.Yield(q.ctx, q.user, 1)
 	// After an error the turn is another's, so end must not give it back.
 	q.hasTurn, q.since = err == nil, time.Now()

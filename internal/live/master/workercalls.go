@@ -23,13 +23,17 @@ import (
 
 // workerConn is a worker's connection of frames (see package frames). One goroutine reads calls and hands
 // them to the loop. The loop hands the answers to the sender. No goroutine waits for a call.
+// Why no RPC for each call: a worker sends several calls a second, and a connection of HTTP costs the master
+// more for each than the core does. Beside this path the calls of WorkerService stay, for Register,
+// for logs, and for workers of an earlier release.
 type workerConn struct {
+	// Nothing waits while mu is held: a release is pushed and not awaited, and answers are sent without it.
 	m       *Master
 	ctx     context.Context // of the request that began the connection, with the worker's identity
 	user    string          // the account of the worker
 	stream  *secure.Stream
 	sender  *frames.Sender
-	room    chan struct{} // has a value for each call whose answer was neither written nor dropped
+	room    chan struct{} // has a value for each call whose answer was not written or dropped yet
 	buffer  []byte        // of small messages; used by the goroutine that reads
 	checked time.Time     // when the credentials were checked last; used by the same
 	mu      struct {
@@ -56,6 +60,8 @@ func (m *Master) serveCalls(w http.ResponseWriter, r *http.Request) {
 		_ = connect.NewErrorWriter().Write(w, r, err) // the worker may be gone
 		return
 	}
+	// After the guard has identified the worker from the request. The frames carry no identity, so stream.Valid
+	// looks at the credentials of that request again and again.
 	stream, err := secure.Upgrade(w, r, frames.Protocol)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusUpgradeRequired)
@@ -65,6 +71,8 @@ func (m *Master) serveCalls(w http.ResponseWriter, r *http.Request) {
 		m: m, ctx: r.Context(), user: identity(r.Context()).Account(), stream: stream,
 		room: make(chan struct{}, openCalls), checked: time.Now(),
 	}
+	// Answers are queued by the loop and written by the sender's goroutine: a worker whose network is full must
+	// not stop the loop.
 	c.sender = frames.NewSender(stream, c.left)
 	c.mu.open = map[protocol.Call]*time.Timer{}
 	defer c.close()
@@ -77,13 +85,15 @@ func (m *Master) serveCalls(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// close ends the connection. The core answers held calls at once, to nobody.
+// close ends the connection. The core answers held calls at once, and the answers are dropped.
 func (c *workerConn) close() {
 	c.sender.Close()
 	_ = c.stream.Close()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	//house:sorted each call is released for itself
+	// Without the release the core would hold a heartbeat of a connection that is gone until its wait is over,
+	// and the next heartbeat would find it in its place.
 	for id, t := range c.mu.open {
 		if t != nil {
 			t.Stop()
@@ -94,6 +104,7 @@ func (c *workerConn) close() {
 
 // serveOne reads a call and begins it. An error ends the connection.
 func (c *workerConn) serveOne() error {
+	// Waits for the first byte without a buffer, so an idle connection costs no memory but the goroutine's.
 	if err := c.stream.Await(); err != nil {
 		return err
 	}
@@ -110,12 +121,15 @@ func (c *workerConn) serveOne() error {
 		return err
 	}
 	select {
+	// Before the message is read, so its bytes stay in the network while there is no room.
 	case c.room <- struct{}{}:
 	case <-c.m.looping.Done():
 		return errClosed
 	}
 	call, give, err := c.receive(head.Length)
 	var broken *brokenError
+	// Only an error of reading ends the connection. A call that is refused leaves the position at the next
+	// frame.
 	if errors.As(err, &broken) {
 		return broken.err
 	}
@@ -124,6 +138,7 @@ func (c *workerConn) serveOne() error {
 	}
 	if err != nil {
 		give()
+		// It goes through the sender as every answer, which gives the room of the call back.
 		c.answer(head.Number, frames.ErrorAnswer(shortError(rpcError(err))))
 	}
 	return nil
@@ -143,10 +158,12 @@ func (c *workerConn) receive(length int) (call *slotwisev1.WorkerCall, give func
 	if err != nil {
 		return nil, nothing, err
 	}
+	// Also for workers: one that a user controls could send a few bytes that become gigabytes.
 	memory, err := protoCostOf(raw, callDescriptor)
 	if err != nil {
 		return nil, nothing, connect.NewError(connect.CodeResourceExhausted, err)
 	}
+	// The decoded message copies its texts, and the bytes of the frame stay until it is decoded.
 	need := min(memory+int64(length), bounds.Share(bounds.Memory, 0))
 	if err := take(c.ctx, q.memory, c.user, need); err != nil {
 		return nil, nothing, err
@@ -170,6 +187,7 @@ func protoCostOf(raw []byte, d protoreflect.MessageDescriptor) (memory int64, er
 // read reads the bytes of a message. They are valid until the next call.
 func (c *workerConn) read(q *messages, length int) ([]byte, error) {
 	skip := func(why error) ([]byte, error) {
+		// The rest of the frame must be read, because the next frame begins behind it.
 		if _, err := io.CopyN(io.Discard, c.stream, int64(length)); err != nil {
 			return nil, &brokenError{err}
 		}
@@ -191,7 +209,7 @@ func (c *workerConn) read(q *messages, length int) ([]byte, error) {
 		return skip(err)
 	}
 	defer q.arriving.Give(c.user, int64(length))
-	var b bytes.Buffer // grows with what arrives, not with what is announced
+	var b bytes.Buffer // grows with the bytes that arrive, not with the announced length
 	n, err := b.ReadFrom(io.LimitReader(c.stream, int64(length)))
 	if err == nil && n < int64(length) {
 		err = io.ErrUnexpectedEOF
@@ -221,6 +239,7 @@ func (c *workerConn) begin(number uint64, call *slotwisev1.WorkerCall, give func
 	if err != nil {
 		return err
 	}
+	// The master's number and not the worker's, which two connections may use at once.
 	id := protocol.Call(c.m.lastCall.Add(1))
 	// Before the loop can answer it.
 	c.mu.Lock()
@@ -240,6 +259,7 @@ func (c *workerConn) begin(number uint64, call *slotwisev1.WorkerCall, give func
 		defer c.mu.Unlock()
 		// Not before the call is in the inbox, for which it may wait longer: a release before the call would be
 		// lost.
+		// If the answer came first, there is nothing to release.
 		if _, open := c.mu.open[id]; open {
 			c.mu.open[id] = time.AfterFunc(wait, func() { c.m.releaseCall(c.user, id) })
 		}
@@ -274,6 +294,8 @@ func (m *Master) workerAnswer(r protocol.Reply) *slotwisev1.WorkerAnswer {
 		return frames.ErrorAnswer(shortError(rpcError(r.Err)))
 	}
 	switch resp := r.Message.(type) {
+	// The term is added here, because the core does not know it: the same core runs without a replica in the
+	// fault runs.
 	case *slotwisev1.HeartbeatResponse:
 		resp.Term = m.Term()
 		return &slotwisev1.WorkerAnswer{What: &slotwisev1.WorkerAnswer_Heartbeat{Heartbeat: resp}}

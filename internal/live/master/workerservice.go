@@ -18,11 +18,13 @@ type workerService struct{ m *Master }
 
 var _ slotwisev1connect.WorkerServiceHandler = workerService{}
 
+// A minute, like the idle time after which gateways usually close a connection.
 // maxWait is the longest time for which a request is held.
 const maxWait = time.Minute
 
 // waitFor returns for how long a request with this wait_ms is held.
 func waitFor(ms int64) time.Duration {
+	// The inner min keeps a huge wait_ms from overflowing the duration.
 	return min(maxWait, max(0, time.Duration(min(ms, maxWait.Milliseconds()))*time.Millisecond))
 }
 
@@ -40,10 +42,13 @@ func (w workerService) Register(ctx context.Context, r *slotwisev1.RegisterReque
 		return nil, fault(connect.CodePermissionDenied, "this certificate or token belongs to worker %s, so worker %s cannot use it: set --name %s, or use credentials without the group %s",
 			who.User, r.Worker, who.User, boundName)
 	}
+	// The worker asks for the check, because only it knows that it switches users; only the master knows whether
+	// their names are verified.
 	if r.NeedsUsers && w.m.workerKey == nil {
 		return nil, fault(connect.CodeFailedPrecondition, "worker %s runs jobs as their users (--run-as owner), and this master authenticates nobody, so every client could run jobs as any user: give the master --tokens or --tls-ca",
 			r.Worker)
 	}
+	// On the handler's goroutine: Rack may start a program or ask DNS.
 	msg, err := protocol.ParseRegister(r, w.m.cfg.Limits.SlotsPerNode, w.m.cfg.Rack)
 	if err != nil {
 		return nil, rpcError(err)
@@ -52,6 +57,8 @@ func (w workerService) Register(ctx context.Context, r *slotwisev1.RegisterReque
 	// users.
 	if r.Dir != "" {
 		if err := w.m.roots.AddOther("worker "+r.Worker, r.Dir); err != nil {
+			// The worker is admitted all the same. Its directory has the worker's own rights; this rule is a second
+			// wall.
 			w.m.log.Warn("jobs are not kept from a worker's directory", "error", err)
 		}
 	}
@@ -68,6 +75,8 @@ func (w workerService) Register(ctx context.Context, r *slotwisev1.RegisterReque
 	if err != nil {
 		return nil, err
 	}
+	// Derived and not stored, so a master keeps one secret for all workers. The key is new with each
+	// registration.
 	resp.Key = w.m.sessionKey(resp.Session)
 	resp.Term = w.m.Term()
 	return resp, nil

@@ -148,7 +148,7 @@ func TestDriversLost(t *testing.T) {
 	}
 }
 
-// The times of a chain are those of its name and user that have succeeded; a chain that has ended
+// The times of a chain come from chains of its name and user that have succeeded; a chain that has ended
 // has none.
 func TestChainTimes(t *testing.T) {
 	c := chainCore(t, "secret")

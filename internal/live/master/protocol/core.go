@@ -77,7 +77,7 @@ type Core struct {
 	base    time.Duration // the time at which this life began
 	tracker *tracker.Tracker
 	policy  string            // the installed policy
-	set     map[string]string // its parameters, as they were given
+	set     map[string]string // its parameters, without defaults
 
 	jobs     map[job.ID]*jobEntry
 	live     []*jobEntry // entries of jobs without a final status, by id

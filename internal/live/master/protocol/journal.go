@@ -96,7 +96,7 @@ func (c *Core) choose(m *Choose) {
 		// What the former candidate has learned means nothing to the new one.
 		c.tracker.SetPolicy(next)
 		c.learned = nil
-	} else if c.learned != nil { // a policy's record ends what was learned before it
+	} else if c.learned != nil { // state that another policy has learned is worth nothing after its record
 		c.record(learnedRecord(c.learned))
 	}
 	c.reply(m.Call, nil)

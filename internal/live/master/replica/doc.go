@@ -19,21 +19,21 @@
 //
 // # Members and their directories
 //
-// A member is a directory, not an address. Raft counts on that a member forgets neither its votes nor the
+// A member is a directory, not an address. Raft relies on members that never forget their votes and the
 // entries that it has acknowledged: one that forgot them could vote twice in a term, or elect a leader that
 // misses committed entries. So the id of a member is a random number that is made with its directory, and is
 // kept in its journal. All messages carry the ids of both ends.
 //
 //   - The masters of a new cluster (--bootstrap) ask each other for their ids. The one with the least address
 //     writes the list of all as its first entry, and the others take that list from one that has it. Before
-//     that a master has no voters, and so neither votes nor campaigns.
+//     that a master has no voters, so it does not vote and does not campaign.
 //   - A master that is added later (--join) has no voters either. masters add asks it for its id, which is
-//     recorded in the journal as that of a learner. It receives the journal, and then votes.
-//   - A master that has lost its directory has another id, whichever flag it is started with. What is sent to
+//     recorded in the journal as a learner's. It receives the journal, and then votes.
+//   - A master that has lost its directory has another id, whichever flag it is started with. Messages to
 //     its former id is for a member that does not exist any more, and Step drops it; that is all that could make it
 //     vote or acknowledge. To the group it is like a dead master until masters remove and masters add.
 //   - An id that was removed is never added again, and Step drops its messages, so a removed master that
-//     comes back disturbs no election. The others tell it, and it ends.
+//     comes back disturbs no election. The others answer that it was removed, and it ends.
 //
 // So no set of votes or acknowledgements contains a member that has forgotten something, and the arguments of
 // raft hold. Only a copy of a directory that is older than the directory can break this: a backup of one of
@@ -46,7 +46,7 @@
 // that it leads, and the answers of a majority extend the lease to Lease after the question was
 // sent. A member that has heard of a leader votes for no other one for Election, also when it
 // has just started and may have forgotten a leader. Lease is three quarters of Election. The one
-// exception is a transfer of leadership: the leader that asked for it never uses a lease again in its
+// exception is a transfer of leadership: the leader that requested a transfer never uses a lease again in its
 // term.
 //
 // Why no other master leads under a lease: the leader sends the question at the real time q. A member

@@ -54,7 +54,7 @@ type Replica struct {
 	storage Storage
 	rng     *rand.Rand
 	voters  []uint64 // of the last entry that was applied
-	removed []uint64 // ids of former members, which must not come back
+	removed []uint64 // ids of former members, whose messages are dropped
 
 	now      time.Duration // of the last call, by the clock of the shell
 	heard    time.Duration // from a leader, or since the start
@@ -185,7 +185,7 @@ func (r *Replica) Tick(now time.Duration) {
 		r.tickLeader()
 		return
 	}
-	// Raft refuses to vote while it knows a leader, and its own clock stands still.
+	// Raft refuses to vote while it knows a leader, and its own clock is not used here.
 	if r.soft.Lead != raft.None && r.now >= r.heard+r.cfg.Election {
 		_ = r.node.ForgetLeader() // fails only without a member's state
 	}
@@ -331,16 +331,16 @@ func (r *Replica) ProposeMember(now time.Duration, c raftpb.ConfChange) (index u
 	return r.last, nil
 }
 
-// Settled reports whether a majority will remember the last change of a member although all stop. It
+// Settled returns true if a majority will remember the last change of a member although all stop. It
 // is for leaders.
 func (r *Replica) Settled(id uint64) bool { return id != r.changed || r.change <= r.committed }
 
-// Standing is what a leader knows of a member.
+// Standing describes a member to the leader.
 type Standing struct {
 	ID      uint64
 	Match   uint64 // index of the last entry that the member is known to have
 	Learner bool   // it does not vote
-	Silent  bool   // the leader has got no message of it for an election time
+	Silent  bool   // the leader has had no message from the member for an election time
 }
 
 // Standings returns the standings of all members, by id. It is empty unless this member leads.
@@ -418,7 +418,7 @@ func (r *Replica) Transfer(now time.Duration) {
 		}
 	}
 	// Raft forgets who was active once in an election time. A caller that waited for a whole one then
-	// could ask at these moments only, and would find nobody for ever.
+	// could try at these moments only, and would find no member for ever.
 	if best != 0 {
 		r.asked = r.now
 		r.node.TransferLeader(best)
@@ -495,7 +495,7 @@ func (r *Replica) observe(rd raft.Ready) {
 			clear(r.probes)
 			clear(r.answered)
 			r.change = r.last // a change of an earlier leader may be on its way
-			// A leader that steps down has promised nobody its silence, and waits as long as others.
+			// A leader that steps down has promised no silence, and waits as long as others.
 			r.wait()
 		}
 		r.soft = *rd.SoftState
@@ -534,7 +534,7 @@ func (r *Replica) apply(e raftpb.Entry) {
 	}
 	r.voters = r.node.ApplyConfChange(c).Voters
 	r.removed = r.storage.Removed(e.Index)
-	// Members learn with a later entry that the change is committed, and while nobody submits jobs
+	// Members learn with a later entry that the change is committed, and while no jobs are submitted
 	// there is none. A new voter that is started again before one comes takes itself for a learner,
 	// which never campaigns. If the leader is lost then, too, nobody leads, because the journals of
 	// the others may be shorter. So an empty entry follows each change, and no other change

@@ -224,7 +224,7 @@ func TestFailedSync(t *testing.T) {
 }
 
 // TestLease cuts the leader off. Its lease must end before another member is elected. A member that
-// has just started votes for nobody either, since it may have forgotten a leader.
+// has just started does not vote either, since it may have forgotten a leader.
 func TestLease(t *testing.T) {
 	g := newGroup(t)
 	l := g.leader()
@@ -511,7 +511,7 @@ func (g *group) snapshots() {
 	}
 }
 
-// TestPromotionIsRemembered replaces a member while nobody submits jobs, and stops all. The two that
+// TestPromotionIsRemembered replaces a member while no jobs are submitted, and stops all. The two that
 // start again, without the leader, must know that the new one votes: together they are a majority.
 func TestPromotionIsRemembered(t *testing.T) {
 	g := newGroup(t)
@@ -534,7 +534,7 @@ func TestPromotionIsRemembered(t *testing.T) {
 	}
 }
 
-// TestRemoved cuts a member off, removes it, and lets it come back. It campaigns, because it does not know,
+// TestRemoved cuts a member off, removes it, and connects it again. It campaigns, because it does not know,
 // and must not raise the term of the others, also with a vote that ignores the lease.
 func TestRemoved(t *testing.T) {
 	g := newGroup(t)
@@ -554,7 +554,7 @@ func TestRemoved(t *testing.T) {
 	}
 }
 
-// TestMayRemove asks a leader that has heard of nobody yet, of all, and of one of two others, whether a member may go.
+// TestMayRemove asks a leader that has heard of no member yet, of all, and of one of two others, whether a member may go.
 func TestMayRemove(t *testing.T) {
 	g := newGroup(t)
 	g.lost = func(m raftpb.Message) bool {
@@ -578,7 +578,7 @@ func TestMayRemove(t *testing.T) {
 			continue
 		}
 		others = append(others, p)
-		// The answers to the election may show that one of them runs.
+		// The answers to the election may show that one runs.
 		if err := at.r.MayRemove(p.id); errors.Is(err, ErrNotHeard) {
 			unsure++
 		} else if err != nil {

@@ -102,7 +102,7 @@ var btSectionJobs = []string{"days", "toptrackers", "tophashes", "lifetimes", "t
 func btReport(p mapreduce.Params) (*mapreduce.Job, error) {
 	j := &mapreduce.Job{
 		Name:        "btworld report",
-		Partitioner: onePlace,
+		Partitioner: oneReduce,
 		Reducer:     func() mapreduce.Reducer { return &reportWriter{section: -1} },
 		Reduces:     1,
 	}

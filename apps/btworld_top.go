@@ -68,7 +68,7 @@ func btTopHashes(p mapreduce.Params) (*mapreduce.Job, error) {
 				r.value = append(r.value[:0], life...)
 			}}
 		},
-		Partitioner: onePlace,
+		Partitioner: oneReduce,
 		Reducer: func() mapreduce.Reducer {
 			rank := int64(0)
 			return mapreduce.ReducerFunc(func(key []byte, values iter.Seq[[]byte], out *mapreduce.Emitter) error {
@@ -132,7 +132,7 @@ func btTopOverlap(p mapreduce.Params) (*mapreduce.Job, error) {
 			r.key = append(append(r.key[:0], mark), pair...)
 			out.Emit(r.key, shared)
 		}),
-		Partitioner: onePlace,
+		Partitioner: oneReduce,
 		Reducer: func() mapreduce.Reducer {
 			return &overlapReducer{sizes: map[string]int64{}, list: topList{limit: int(top)}}
 		},

@@ -69,8 +69,10 @@ func (s *exactSum) over(n int64) float64 {
 		sum.Lsh(&sum, 32)
 		sum.Add(&sum, limb.SetInt64(s.limbs[i]))
 	}
-	x := new(big.Float).SetInt(&sum) // exact: as precise as the integer is long
-	x.SetMantExp(x, sumUnit)
-	q, _ := new(big.Float).SetPrec(53).Quo(x, new(big.Float).SetInt64(n)).Float64()
+	// A fraction and no big.Float: a quotient of 53 bits that is less than the smallest normal number would be
+	// rounded again to the fewer bits of a float64 there.
+	var unit big.Int
+	unit.Lsh(unit.SetInt64(n), -sumUnit)
+	q, _ := new(big.Rat).SetFrac(&sum, &unit).Float64()
 	return q
 }

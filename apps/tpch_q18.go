@@ -204,7 +204,7 @@ func q18Top(p mapreduce.Params) (*mapreduce.Job, error) {
 		Name:        "q18 top",
 		Input:       mapreduce.Runs,
 		Mapper:      sameRecords,
-		Partitioner: onePlace,
+		Partitioner: oneReduce,
 		Reducer: func() mapreduce.Reducer {
 			written := int64(0)
 			return mapreduce.ReducerFunc(func(_ []byte, values iter.Seq[[]byte], out *mapreduce.Emitter) error {

@@ -159,10 +159,6 @@ func sameRecords() mapreduce.Mapper {
 	})
 }
 
-// onePlace is the partitioner of jobs whose reduce must see everything: it
-// gives all to the first, however many there are.
-func onePlace([]byte, int) int { return 0 }
-
 // wholeNumbers returns a parameter that is a list of numbers with commas.
 func wholeNumbers(p mapreduce.Params, name string) ([]int64, error) {
 	var list []int64

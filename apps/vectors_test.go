@@ -17,6 +17,21 @@ import (
 	"github.com/slotwise/slotwise/mapreduce"
 )
 
+// TestExactSumRoundsOnce divides to slightly less than half of a bit: what 53 bits would round to the half.
+func TestExactSumRoundsOnce(t *testing.T) {
+	const n, whole = 1<<40 + 1, 1<<30 + 1
+	sum := new(big.Int).Mul(big.NewInt(whole), big.NewInt(n))
+	sum.Add(sum, big.NewInt((n-1)/2))
+	var s exactSum
+	for i := range 3 {
+		limb := new(big.Int).Rsh(sum, uint(32*i))
+		s.limbs[i] = limb.And(limb, big.NewInt(math.MaxUint32)).Int64()
+	}
+	if got := s.over(n); got != math.Float64frombits(whole) {
+		t.Errorf("%d units, want %d", math.Float64bits(got), uint64(whole))
+	}
+}
+
 // TestExactSum compares with rational numbers and with another order.
 func TestExactSum(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

@@ -45,11 +45,13 @@ type edges struct {
 func (e *edges) Map(_, line []byte, out *mapreduce.Emitter) error {
 	var ends [2][]byte
 	n, start := 0, 0
+	// One step beyond the end, to end the last word like any other.
 	for i := 0; i <= len(line); i++ {
 		if i < len(line) && line[i] != ',' && !isSpace[line[i]] {
 			continue
 		}
 		if i > start {
+			// A third word is only counted: the line is malformed, whatever it says.
 			if n < 2 {
 				ends[n] = line[start:i]
 			}

@@ -2,6 +2,15 @@
 // measured with (the PUMA suite, Hadoop's examples, TPC-H and BTWorld chains),
 // a file each, written on the public package mapreduce alone, so that each is
 // also an example of how to write a job.
+//
+// To add an app: write a file with its variable, whose comment states input, parameters and output; add it to
+// All, with a test against an independent program or a naive computation; and describe it in docs/apps.md.
+//
+// What the apps have in common: the result must not depend on splits, memory, reduces or the number of
+// attempts. So sums are integers or exact (exactSum), ties are broken by bytes, and random numbers are seeded
+// by task. Input that is not theirs is counted and skipped in files of many authors (movies, edges, points)
+// and fails the job in tables, where a wrong row would make a wrong answer. A mapper keeps its buffers in
+// fields or closures, since it serves one attempt from one goroutine.
 package apps
 
 import (

@@ -136,6 +136,8 @@ func (m *logMapper) Map(_, line []byte, out *mapreduce.Emitter) error {
 	n := m.split(line)
 	call := m.sample
 	switch {
+	// A failed scrape has four columns, of which the fourth is text. It must be tested before the number of
+	// columns.
 	case n >= 3 && string(m.text(2)) == "-":
 		call = m.failure
 	case n < m.columns:

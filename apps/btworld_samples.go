@@ -17,6 +17,7 @@ func btSamples(mapreduce.Params) (*mapreduce.Job, error) {
 		Name: "btworld samples",
 		Mapper: logsOf(func(r *tableRow, out *mapreduce.Emitter) {
 			second := r.integer(0)
+			// The hash comes first so that btSwarms, which reads this output, needs no other sort order.
 			r.key = append(append(r.key[:0], r.plain(2)...), 0)
 			r.key = append(mapreduce.AppendInt64(r.key, second/3600), r.plain(1)...)
 			r.value = appendNumbers(r.value[:0], second, r.integer(3), r.integer(4), r.integer(5))
@@ -40,6 +41,8 @@ func greatest(emit func(key, value []byte, out *mapreduce.Emitter)) func() mapre
 		return mapreduce.ReducerFunc(func(key []byte, values iter.Seq[[]byte], out *mapreduce.Emitter) error {
 			best = best[:0]
 			for v := range values {
+				// The code of a number sorts as the number does, so seconds decide; of one second the most
+				// seeders do.
 				if bytes.Compare(v, best) > 0 {
 					best = append(best[:0], v...)
 				}
@@ -177,6 +180,7 @@ func (l *swarmLife) follow(samples iter.Seq[[]byte]) {
 	peers := int64(0) // of the hour so far
 	for v := range samples {
 		hour := number(v, 3)
+		// The samples of an hour come together, one for each tracker.
 		if l.hours == 0 || hour != l.last {
 			if l.hours == 0 {
 				l.first = hour

@@ -20,6 +20,7 @@ type reportWriter struct{ section int }
 // Reduce writes the lines of one key.
 func (w *reportWriter) Reduce(key []byte, values iter.Seq[[]byte], out *mapreduce.Emitter) error {
 	if section := int(key[0]); section != w.section {
+		// An empty line between two sections, and none before the first.
 		if w.section >= 0 {
 			// A nil value would be no line.
 			out.Emit(nil, []byte{})
@@ -45,6 +46,7 @@ func btDays(mapreduce.Params) (*mapreduce.Job, error) {
 		Name:  "btworld days",
 		Input: mapreduce.Runs,
 		Mapper: records(func(hour, totals []byte, r *room, out *mapreduce.Emitter) {
+			// Days are UTC's, so that each has 24 hours.
 			r.key = mapreduce.AppendInt64(r.key[:0], number(hour, 0)/24)
 			out.Emit(r.key, totals)
 		}),
@@ -52,6 +54,7 @@ func btDays(mapreduce.Params) (*mapreduce.Job, error) {
 			return mapreduce.ReducerFunc(func(key []byte, values iter.Seq[[]byte], out *mapreduce.Emitter) error {
 				var hours, swarms, peers, peak int64
 				for v := range values {
+					// Seeders and leechers: the study's peers.
 					now := number(v, 1) + number(v, 2)
 					hours, swarms, peers, peak = hours+1, swarms+number(v, 0), peers+now, max(peak, now)
 				}
@@ -117,6 +120,7 @@ func btAvailability(p mapreduce.Params) (*mapreduce.Job, error) {
 		r.value = appendNumbers(r.value[:0], 0, 1)
 		out.Emit(r.text(1), r.value)
 	})
+	// The combiner of sumJob fits both sources, because both emit two numbers.
 	j := sumJob("btworld availability", 2, nil)
 	j.Sources = []mapreduce.Source{
 		readsFrom(p, "hours", mapreduce.Runs, up),

@@ -64,6 +64,8 @@ func btTopHashes(p mapreduce.Params) (*mapreduce.Job, error) {
 		Input: mapreduce.Runs,
 		Mapper: func() mapreduce.Mapper {
 			return &topMapper{list: topList{limit: int(top)}, rank: func(hash, life []byte, r *room) {
+				// The negated number sorts the most peers first; the hash breaks ties, so that each run lists
+				// the same swarms.
 				r.key = append(mapreduce.AppendInt64(r.key[:0], -number(life, 0)), hash...)
 				r.value = append(r.value[:0], life...)
 			}}
@@ -101,6 +103,8 @@ func btOverlap(mapreduce.Params) (*mapreduce.Job, error) {
 			var l swarmLife
 			trackers := l.decode(value)
 			for i, a := range trackers {
+				// From i on: a tracker with itself counts its swarms, and no pair is counted twice, because
+				// the names are sorted.
 				for _, b := range trackers[i:] {
 					r.key = append(append(append(r.key[:0], a...), 0), b...)
 					out.Add(r.key, 1)
@@ -155,6 +159,7 @@ func (r *overlapReducer) Reduce(key []byte, values iter.Seq[[]byte], _ *mapreduc
 			r.sizes[string(a)] = shared
 			continue
 		}
+		// |A ∪ B| = |A| + |B| - |A ∩ B|. Both sizes are known: their keys have the smaller mark.
 		either := r.sizes[string(a)] + r.sizes[string(b)] - shared
 		rank := append(mapreduce.AppendInt64(nil, -shared), key[1:]...)
 		r.list.add(rank, appendNumbers(nil, shared, either))

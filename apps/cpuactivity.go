@@ -93,6 +93,7 @@ func (s *squarer) Map(_, record []byte, out *mapreduce.Emitter) error {
 		s.work(record)
 		return context.Cause(ctx)
 	}
+	// One Map call makes all records of a task without input, so cancellation must be looked for here.
 	for i := range s.records {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
@@ -117,6 +118,7 @@ const mersenne = 1<<61 - 1
 func squarings(record []byte, n int64) int64 {
 	x := uint64(0)
 	for _, b := range record {
+		// The byte plus one: else the records "", "\x00" and "\x00\x00" would all begin at 0.
 		x = mulAdd(x, 257, uint64(b)+1)
 	}
 	for range n {
@@ -129,6 +131,7 @@ func squarings(record []byte, n int64) int64 {
 func mulAdd(a, b, c uint64) uint64 {
 	high, low := bits.Mul64(a, b)
 	x := low&mersenne + (high<<3 | low>>61) + c // 2^61 ≡ 1
+	// The sum of three numbers below 2^61 is less than 2^63, so one more folding and one subtraction suffice.
 	x = x&mersenne + x>>61
 	if x >= mersenne {
 		x -= mersenne

@@ -32,6 +32,7 @@ func (s *exactSum) add(x float64) {
 	// most 84 bits, so it spans three limbs.
 	high, low := bits.Mul64(mantissa, 1<<(exponent&31))
 	parts := [3]int64{int64(low & math.MaxUint32), int64(low >> 32), int64(high)}
+	// One bound check for three limbs. The last start is 63, so the three are within the 68.
 	at := s.limbs[exponent>>5:][:3]
 	if b>>63 == 0 {
 		at[0] += parts[0]
@@ -55,6 +56,7 @@ func (s *exactSum) carry() {
 	var c int64
 	for i := range sumLimbs - 1 {
 		l := s.limbs[i] + c
+		// An arithmetic shift: a negative limb borrows from the next one.
 		c = l >> 32
 		s.limbs[i] = l & math.MaxUint32
 	}

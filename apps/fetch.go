@@ -53,6 +53,8 @@ func newFetcher(p mapreduce.Params) (func() *fetcher, error) {
 	if err != nil {
 		return nil, err
 	}
+	// One client for all tasks of the process, so that tasks that fetch from one server share its
+	// connections.
 	client := &http.Client{Timeout: timeout}
 	return func() *fetcher {
 		return &fetcher{client: client, max: limit, counts: map[string]int64{}}
@@ -84,6 +86,7 @@ func (f *fetcher) fetch(ctx context.Context, raw string, use func(body io.Reader
 		return false, nil
 	}
 	resp, err := f.client.Do(req)
+	// A killed task's request fails, too. It must not be counted: the next attempt fetches the URL again.
 	if err != nil && ctx.Err() != nil {
 		return false, context.Cause(ctx)
 	}
@@ -97,6 +100,8 @@ func (f *fetcher) fetch(ctx context.Context, raw string, use func(body io.Reader
 		return false, nil
 	}
 	body := &limitedBody{r: resp.Body, left: f.max}
+	// Given up before the first byte. Servers may announce nothing (-1) or too little, so limitedBody counts
+	// as well.
 	if resp.ContentLength > f.max {
 		body.err = errTooLarge
 	} else if err := use(body); err != nil && body.err == nil {
@@ -128,6 +133,7 @@ func (b *limitedBody) Read(p []byte) (int, error) {
 		return 0, b.err
 	}
 	n, err := b.r.Read(p)
+	// A body of exactly max bytes is not too large: the read that returns io.EOF has no bytes.
 	if b.left -= int64(n); b.left < 0 {
 		err = errTooLarge
 	}

@@ -50,6 +50,7 @@ func (w *wordIndexer) Map(_, line []byte, out *mapreduce.Emitter) error {
 
 // MapBlock takes many lines of one file.
 func (w *wordIndexer) MapBlock(block []byte, out *mapreduce.Emitter) error {
+	// Asked anew for each block: a split may have several files, and a block never does.
 	w.doc = append(w.doc[:0], w.name(out.Task())...)
 	eachWord(block, func(word []byte) {
 		w.key = mapreduce.AppendPair(w.key[:0], word, w.doc)

@@ -129,6 +129,8 @@ func movement(ctx context.Context, files *mapreduce.Files, from, to string) (flo
 	if err != nil {
 		return 0, err
 	}
+	// A reducer writes a centroid for each cluster. Fewer mean that somebody has changed the file between two
+	// steps.
 	if len(a) != len(b) {
 		return 0, errors.New("the number of clusters changed")
 	}
@@ -171,9 +173,12 @@ type picker struct {
 // Map takes a point.
 func (m *picker) Map(_, line []byte, _ *mapreduce.Emitter) error {
 	var ok bool
+	// Not counted as malformed here: the iterations count these lines.
 	if m.point, ok = parseVector(m.point[:0], line); !ok {
 		return nil
 	}
+	// The numbers and not the line: points with names, or with 1.0 instead of 1, would be different and give
+	// two centroids at one place.
 	text := appendVector(nil, m.point)
 	h := fnv.New64a()
 	h.Write(mapreduce.AppendInt64(nil, m.seed))
@@ -244,6 +249,7 @@ func iterateJob(p mapreduce.Params) (*mapreduce.Job, error) {
 		},
 		Aggregate: mapreduce.Sum,
 		Partitioner: func(key []byte, n int) int {
+			// Not the hash of the key, which has dimension and limb in it, too.
 			return int(mapreduce.Int64(key) % int64(n))
 		},
 		Reducer: func() mapreduce.Reducer { return &meanWriter{centroids: centroids, cluster: -1} },
@@ -267,6 +273,7 @@ func (m *clusterSums) Map(_, line []byte, _ *mapreduce.Emitter) error {
 	}
 	c := nearest(m.centroids, m.point, m.distance)
 	m.counts[c]++
+	// A sum of one dimension has 68 limbs, half a kilobyte; a map rarely has points of all clusters.
 	if m.sums[c] == nil {
 		m.sums[c] = make([]exactSum, len(m.point))
 	}
@@ -286,9 +293,12 @@ func (m *clusterSums) Finish(out *mapreduce.Emitter) error {
 		out.Add(m.key, n)
 	}
 	for c, n := range m.counts {
+		// Before the dimensions, in the order of keys: the reducer begins a cluster with it.
 		emit(c, -1, 0, n)
 		for d := range m.sums[c] {
 			s := &m.sums[c][d]
+			// Before the limbs are emitted: less than 2^32 each, two thousand million maps can add theirs
+			// without an overflow.
 			s.carry()
 			for l, v := range s.limbs {
 				if v != 0 {
@@ -333,6 +343,7 @@ func (w *meanWriter) write(out *mapreduce.Emitter) {
 	}
 	mean := slices.Clone(w.centroids[w.cluster])
 	for d := range mean {
+		// The mean of no points does not exist. The cluster keeps its centroid.
 		if w.count > 0 {
 			mean[d] = w.sums[d].over(w.count)
 		}
@@ -348,6 +359,7 @@ func resultJob(mapreduce.Params) (*mapreduce.Job, error) {
 		Mapper: func() mapreduce.Mapper {
 			return mapreduce.MapperFunc(func(id, centroid []byte, out *mapreduce.Emitter) error {
 				n, err := strconv.ParseInt(string(id), 10, 64)
+				// As bytes the text 10 comes before 9.
 				out.Emit(mapreduce.AppendInt64(nil, n), centroid)
 				return err
 			})

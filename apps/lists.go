@@ -29,10 +29,12 @@ func (l *lists) Reduce(key []byte, values iter.Seq[[]byte], out *mapreduce.Emitt
 	if !ok {
 		return fmt.Errorf("key %q is no pair", key)
 	}
+	// The first key has no list before it, and may be the empty one: begun, and not an empty first, says so.
 	if l.begun && !bytes.Equal(first, l.first) {
 		l.end(l.first, out)
 	}
 	l.begun = true
+	// A copy, because a key is valid during its call only and the list ends in a later one.
 	l.first = append(l.first[:0], first...)
 	l.item(second, values)
 	return nil
@@ -70,6 +72,7 @@ func eachLine(block []byte, yield func(line []byte)) {
 			yield(block)
 			return
 		}
+		// The capacity ends with the line, so that an append to it cannot overwrite the next one.
 		yield(block[:end:end])
 		block = block[end+1:]
 	}

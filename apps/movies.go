@@ -27,6 +27,7 @@ func ratings(line []byte, yield func(rating int)) bool {
 		item, rest, more := bytes.Cut(list, []byte(","))
 		item = bytes.TrimSpace(item)
 		n := len(item)
+		// PUMA's files have user_rating; a user's name may itself have underscores.
 		if n < 2 || item[n-2] != '_' || item[n-1] < '1' || item[n-1] > '5' {
 			return false
 		}
@@ -51,7 +52,8 @@ func movieJob(name string, newHistogram func() histogram) func(mapreduce.Params)
 			Mapper:    func() mapreduce.Mapper { return &movieMapper{histogram: newHistogram()} },
 			Aggregate: mapreduce.Sum,
 			Reducer:   mapreduce.SumText,
-			Reduces:   1,
+			// Eleven lines at most are the result: more reduces would write empty files.
+			Reduces: 1,
 		}, nil
 	}
 }
@@ -65,6 +67,7 @@ type movieMapper struct {
 
 // Map takes a movie.
 func (m *movieMapper) Map(_, line []byte, _ *mapreduce.Emitter) error {
+	// Collected first, because a line that turns out to be malformed at its end must not count in part.
 	m.ratings = m.ratings[:0]
 	if !ratings(line, func(r int) { m.ratings = append(m.ratings, r) }) {
 		m.malformed++

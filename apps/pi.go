@@ -110,6 +110,8 @@ func countPoints(task []byte, samples int64, out *mapreduce.Emitter) error {
 		return fmt.Errorf("task %q has no number", task)
 	}
 	var inside int64
+	// Each task begins where the one before it ends, so ten tasks of 100 points see the points of one task of
+	// 1,000.
 	h := newHalton(n*uint64(samples) + 1) // point 0 is the corner
 	ctx := out.Task().Context()
 	for i := range samples {
@@ -119,6 +121,8 @@ func countPoints(task []byte, samples int64, out *mapreduce.Emitter) error {
 		}
 		x, y := h.point()
 		x, y = x-0.5, y-0.5
+		// The conversions keep the product from being fused with the sum: a point on the circle must not be
+		// inside on one processor and outside on another.
 		if float64(x*x)+float64(y*y) <= 0.25 {
 			inside++
 		}
@@ -147,6 +151,7 @@ func (w *piWriter) Finish(out *mapreduce.Emitter) error {
 	if w.inside+w.outside == 0 {
 		return nil
 	}
+	// A fraction, because Hadoop's example prints 20 decimals and a float64 has 15.
 	pi := big.NewRat(w.inside, w.inside+w.outside)
 	pi.Mul(pi, big.NewRat(4, 1))
 	write := func(name, value string) { out.Emit([]byte(name), []byte(value)) }

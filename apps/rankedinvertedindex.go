@@ -46,6 +46,7 @@ func (r *ranker) Map(key, value []byte, out *mapreduce.Emitter) error {
 	if bar < 0 || err != nil {
 		return fmt.Errorf("%s: %q TAB %q is not sequence|document TAB count", out.Task().InputFile(), key, value)
 	}
+	// Keys sort upwards, and the largest count comes first in a list.
 	r.rank = mapreduce.AppendInt64(r.rank[:0], math.MaxInt64-count)
 	r.rank = append(r.rank, key[bar+1:]...)
 	r.key = mapreduce.AppendPair(r.key[:0], key[:bar], r.rank)
@@ -58,6 +59,7 @@ func newRankedList() mapreduce.Reducer {
 	var list []byte
 	return &lists{
 		item: func(rank []byte, same iter.Seq[[]byte]) {
+			// Twice, if the input has a line twice, as the output of two runs together does.
 			for range same {
 				list = append(appendItem(list, rank[8:]), ':')
 				list = strconv.AppendInt(list, math.MaxInt64-mapreduce.Int64(rank), 10)

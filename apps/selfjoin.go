@@ -40,6 +40,7 @@ func (p *prefixer) Map(_, line []byte, out *mapreduce.Emitter) error {
 	if len(line) == 0 {
 		return nil
 	}
+	// Without a comma the prefix is empty, and the single fields are joined to pairs, Apriori's first step.
 	last := bytes.LastIndexByte(line, ',') + 1
 	p.key = mapreduce.AppendPair(p.key[:0], line[:last], line[last:])
 	out.Add(p.key, 1)

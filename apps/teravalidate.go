@@ -72,10 +72,12 @@ func (c *orderChecker) Map(_, record []byte, out *mapreduce.Emitter) error {
 		c.emit(out)
 		c.piece, c.begun = piece{file: file}, true
 		copy(c.first[:], record)
+		// So the first key is compared with itself and never out of order.
 		copy(c.last[:], record)
 	}
 	key := record[:teraKey]
 	if bytes.Compare(key, c.last[:]) < 0 {
+		// One place for each piece: a file in random order would give a line for every second record.
 		if c.misordered == 0 {
 			c.bad = fmt.Sprintf("%s: %q before %q", c.file, c.last, key)
 		}
@@ -83,6 +85,7 @@ func (c *orderChecker) Map(_, record []byte, out *mapreduce.Emitter) error {
 	}
 	copy(c.last[:], key)
 	c.records++
+	// TeraValidate sums in 128 bits as well; the sum of 64 could overflow only beyond 2^32 records, 430 GB.
 	low := c.sumLow + uint64(crc32.ChecksumIEEE(record))
 	if low < c.sumLow {
 		c.sumHigh++
@@ -145,6 +148,7 @@ func (c *borderChecker) Reduce(_ []byte, values iter.Seq[[]byte], _ *mapreduce.E
 		if err != nil {
 			return err
 		}
+		// Equal keys at a border are in order: a range of keys may end within them.
 		if c.records > 0 && bytes.Compare(p.first[:], before.last[:]) < 0 {
 			c.misordered++
 			c.bad = append(c.bad, fmt.Sprintf("%s ends with %q, %s goes on with %q", before.file, before.last, p.file, p.first))

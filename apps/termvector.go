@@ -65,6 +65,7 @@ func (c *termCounter) MapBlock(block []byte, out *mapreduce.Emitter) error {
 	c.key = mapreduce.AppendPair(c.key[:0], []byte(c.name(out.Task())), nil)
 	doc := len(c.key)
 	eachWord(block, func(word []byte) {
+		// The pair's first part is written once for each block; only the word behind it changes.
 		c.key = append(c.key[:doc], word...)
 		out.Add(c.key, 1)
 	})

@@ -51,7 +51,7 @@ func TestGrep(t *testing.T) {
 }
 
 // TestGrepCountsLines: the lines of the input are counted once each, whichever method searches
-// them, although grep counts most of them itself.
+// them, although grep counts most itself.
 func TestGrepCountsLines(t *testing.T) {
 	const lines = 100_001
 	text := strings.Repeat("the quick brown fox, or so\n", lines-1) + "no LF behind zu"

@@ -59,6 +59,7 @@ func writeText(task []byte, words []string, size int64, seed uint64, out *mapred
 	if err != nil {
 		return fmt.Errorf("task %q has no number", task)
 	}
+	// Seeded by task, so that an attempt that is repeated writes the same text.
 	rng := rand.New(rand.NewPCG(seed, n))
 	sentence := func(b []byte, least, most int) []byte {
 		for i := range least + rng.IntN(most-least+1) {
@@ -78,6 +79,7 @@ func writeText(task []byte, words []string, size int64, seed uint64, out *mapred
 		key = sentence(key[:0], 5, 10)
 		value = sentence(value[:0], 10, 100)
 		out.Emit(key, value)
+		// The last line is written whole: files are up to a line longer than asked for.
 		size -= int64(len(key) + len(value) + len("\t\n"))
 	}
 	return nil

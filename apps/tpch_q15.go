@@ -79,6 +79,7 @@ func q15Revenue(p mapreduce.Params) (*mapreduce.Job, error) {
 				return
 			}
 			r.key = mapreduce.AppendInt64(r.key[:0], r.integer(2))
+			// Cents times hundredths are ten-thousandths: extendedprice * (1 - discount) without a fraction.
 			out.Add(r.key, r.hundredths(5)*(100-r.hundredths(6)))
 		}),
 		Aggregate: mapreduce.Sum,
@@ -93,6 +94,7 @@ func q15Maximum(mapreduce.Params) (*mapreduce.Job, error) {
 		Input: mapreduce.Runs,
 		Mapper: func() mapreduce.Mapper {
 			return mapreduce.MapperFunc(func(_, revenue []byte, out *mapreduce.Emitter) error {
+				// One key, so that one reduce has the maximum of all; each map sends one record.
 				out.Add([]byte{}, mapreduce.Int64(revenue))
 				return nil
 			})
@@ -105,6 +107,8 @@ func q15Maximum(mapreduce.Params) (*mapreduce.Job, error) {
 
 func q15Best(p mapreduce.Params) (*mapreduce.Job, error) {
 	return joinJob("q15 best",
+		// The left side has one record. The right side's suppliers of that revenue stream past it; there may
+		// be several.
 		readsFrom(p, "maximum", mapreduce.Runs, valueSide(leftSide)),
 		readsFrom(p, "revenue", mapreduce.Runs, valueSide(rightSide)),
 		innerJoin(func(revenue, _, supplier []byte, out *mapreduce.Emitter) {
@@ -126,6 +130,7 @@ func q15Suppliers(p mapreduce.Params) (*mapreduce.Job, error) {
 		innerJoin(func(key, revenue, columns []byte, out *mapreduce.Emitter) {
 			line := append(strconv.AppendInt(nil, mapreduce.Int64(key), 10), '|')
 			line = append(append(line, columns...), '|')
+			// Half up. Revenue is not negative, so no half is rounded the other way.
 			out.Emit(key, appendHundredths(line, (mapreduce.Int64(revenue)+50)/100))
 		})), nil
 }

@@ -60,6 +60,8 @@ func q16Offers(p mapreduce.Params) (*mapreduce.Job, error) {
 	}
 	part := tableSide(leftSide, "part", 6, func(r *tableRow) bool {
 		size := r.integer(5)
+		// The conditions on part come before the join, as a SQL compiler pushes them down: about one part in
+		// seven is left.
 		if bytes.Equal(r.text(3), brand) || bytes.HasPrefix(r.text(4), kind) || !slices.Contains(sizes, size) {
 			return false
 		}
@@ -84,6 +86,7 @@ func q16Offers(p mapreduce.Params) (*mapreduce.Job, error) {
 
 func q16Trusted(p mapreduce.Params) (*mapreduce.Job, error) {
 	complained := tableSide(leftSide, "supplier", 7, func(r *tableRow) bool {
+		// like '%Customer%Complaints%': the words in this order, with anything between them.
 		_, after, found := bytes.Cut(r.text(6), []byte("Customer"))
 		if !found || !bytes.Contains(after, []byte("Complaints")) {
 			return false
@@ -94,6 +97,8 @@ func q16Trusted(p mapreduce.Params) (*mapreduce.Job, error) {
 	return joinJob("q16 trusted",
 		readsFrom(p, "supplier", mapreduce.Text, complained),
 		readsFrom(p, "offers", mapreduce.Runs, recordSide(rightSide)),
+		// "not in" of SQL. The suppliers with complaints are the left side, so that one is enough to drop all
+		// offers.
 		antiJoin(func(supplier, group []byte, out *mapreduce.Emitter) {
 			out.Emit(append(bytes.Clone(group), supplier...), nil)
 		})), nil
@@ -111,9 +116,10 @@ func q16Distinct(mapreduce.Params) (*mapreduce.Job, error) {
 		}
 	}
 	return &mapreduce.Job{
-		Name:     "q16 distinct",
-		Input:    mapreduce.Runs,
-		Mapper:   sameRecords,
+		Name:   "q16 distinct",
+		Input:  mapreduce.Runs,
+		Mapper: sameRecords,
+		// Allowed, because the reduce, too, leaves one of equal records.
 		Combiner: once(0),
 		Reducer:  once(supplierLen),
 		Output:   mapreduce.Runs,

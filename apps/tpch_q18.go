@@ -67,6 +67,7 @@ func q18Large(p mapreduce.Params) (*mapreduce.Job, error) {
 		Name: "q18 large",
 		Mapper: rowsOf("lineitem", 5, func(r *tableRow, out *mapreduce.Emitter) {
 			r.key = mapreduce.AppendInt64(r.key[:0], r.integer(0))
+			// Quantities have two decimals in the tables, though all that dbgen writes are whole.
 			out.Add(r.key, r.hundredths(4))
 		}),
 		Aggregate: mapreduce.Sum,
@@ -84,6 +85,8 @@ func q18Priced(p mapreduce.Params) (*mapreduce.Job, error) {
 		r.value = append(r.value, r.date(4)...)
 		return true
 	})
+	// "large" is the left side: an order of more than 300 pieces is one in 25,000, and the others are dropped
+	// here.
 	return joinJob("q18 priced",
 		readsFrom(p, "large", mapreduce.Runs, recordSide(leftSide)),
 		readsFrom(p, "orders", mapreduce.Text, orders),
@@ -209,6 +212,7 @@ func q18Top(p mapreduce.Params) (*mapreduce.Job, error) {
 			written := int64(0)
 			return mapreduce.ReducerFunc(func(_ []byte, values iter.Seq[[]byte], out *mapreduce.Emitter) error {
 				for v := range values {
+					// A reduce cannot end early with success, so it passes over the other groups.
 					if written == limit {
 						return nil
 					}

@@ -97,6 +97,7 @@ func tableFiles(inputs []string, table string) ([]string, error) {
 	if len(inputs) != 1 {
 		return nil, fmt.Errorf("the query reads one directory with *.tbl files, not %d inputs", len(inputs))
 	}
+	// With a star, because dbgen writes large tables in parts. A table orders.tbl.gz is found, too.
 	return []string{strings.TrimSuffix(inputs[0], "/") + "/" + table + ".tbl*"}, nil
 }
 

@@ -25,9 +25,12 @@ type tableRow struct {
 func (r *tableRow) split(line []byte) int {
 	r.line = line
 	rest := line
+	// Only the columns that the query needs: lineitem has 16, and the last is a comment of up to 44
+	// characters.
 	for n := range r.columns {
 		end := bytes.IndexByte(rest, r.sep)
 		if end < 0 {
+			// dbgen ends each row with a separator; some other tools end it with the last column.
 			r.cut[n] = rest
 			return n + 1
 		}
@@ -75,6 +78,7 @@ func (r *tableRow) date(column int) []byte {
 }
 
 func (r *tableRow) fail(column int, want string) {
+	// The first error, since the columns after a missing separator are wrong as well.
 	if r.err == nil {
 		r.err = fmt.Errorf("%s: column %d of row %q is not %s", r.table, column+1, clip(r.line), want)
 	}
@@ -91,6 +95,7 @@ func parseDecimal(s []byte, scale int) (n int64, ok bool) {
 	if negative {
 		s = s[1:]
 	}
+	// 18 characters with a point in them; SQL's numbers have a digit before the point.
 	if len(s) == 0 || len(s) > 18 || s[0] == '.' {
 		return 0, false
 	}
@@ -105,6 +110,7 @@ func parseDecimal(s []byte, scale int) (n int64, ok bool) {
 		case decimals >= 0:
 			decimals++
 		}
+		// Two more decimals below then stay under 2^63.
 		if n = 10*n + int64(c-'0'); n > 1e16 {
 			return 0, false
 		}

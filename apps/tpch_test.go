@@ -171,7 +171,7 @@ var tpchCases = []struct {
 	{"tpch-q18", mapreduce.Params{"quantity": "150", "limit": "7"}, sqlQ18, []any{150, 7}, 7},
 }
 
-// TestTPCH compares each app with the same query in SQL, first as it is, then
+// TestTPCH compares each app with the same query in SQL, first unchanged, then
 // with options that must not change a result.
 func TestTPCH(t *testing.T) {
 	dir, db := tpchFixture(t)

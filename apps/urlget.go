@@ -50,6 +50,7 @@ func (g *pageGetter) Map(_, line []byte, out *mapreduce.Emitter) error {
 		_, err := g.page.ReadFrom(body)
 		return err
 	})
+	// A page that broke off is not emitted, and its attempt goes to the next URL.
 	if !ok {
 		return err
 	}

@@ -105,6 +105,8 @@ func fileName(address string) string {
 		readable = u.Host + u.Path
 	}
 	const most = 100
+	// The end, because that is where URLs have the name and the extension of a file. A character that is cut
+	// in two becomes underscores.
 	readable = readable[max(0, len(readable)-most):]
 	safe := strings.Map(func(r rune) rune {
 		switch {

@@ -28,6 +28,7 @@ func parseVector(v []float64, line []byte) ([]float64, bool) {
 	for {
 		number, rest, more := bytes.Cut(numbers, []byte(","))
 		f, err := strconv.ParseFloat(string(bytes.TrimSpace(number)), 64)
+		// ParseFloat also reads nan and inf, and 1e999 as an infinity with an error.
 		if err != nil || math.IsInf(f, 0) || math.IsNaN(f) {
 			return v, false
 		}
@@ -146,6 +147,8 @@ func cosineDistance(a, b []float64) float64 {
 func nearest(centroids [][]float64, v []float64, d metric) int {
 	best, least := 0, math.Inf(1)
 	for i, c := range centroids {
+		// Less and not at most: of equally near centroids the first one wins on each machine. Distances that
+		// overflow are not less than infinity, and such a point goes to cluster 0.
 		if x := d(v, c); x < least {
 			best, least = i, x
 		}

@@ -19,6 +19,8 @@ const (
 // seven-bit numbers cannot carry into the next byte, so the result is exact.
 func spaces(x uint64) uint64 {
 	t := x & low7
+	// t + 0x80 - c has its high bit set if t ≥ c. A byte of 128 or more has lost that bit in t, and &^ x
+	// removes it again.
 	control := (t + (0x80-'\t')*ones) &^ (t + (0x80-'\r'-1)*ones) // 9 ≤ t ≤ 13
 	space := (t + (0x80-' ')*ones) &^ (t + (0x80-' '-1)*ones)     // t = 32
 	return (control | space) &^ x & high1
@@ -29,6 +31,8 @@ func spaces(x uint64) uint64 {
 // has and mask off the rest, which is faster than a branch on the length.
 func eachWord(text []byte, yield func(word []byte)) {
 	start, i := 0, 0
+	// The words of English text have five letters, so most rounds find one or two ends: bits are walked, and
+	// bytes are not.
 	for ; i+8 <= len(text); i += 8 {
 		m := spaces(binary.LittleEndian.Uint64(text[i:]))
 		// One bit for each white space; each round clears the lowest.

@@ -240,7 +240,7 @@ func current(t *testing.T) string {
 	return binary
 }
 
-// TestMain runs many tests at a time, since most of them wait for a cluster, and removes what they share.
+// TestMain runs many tests at a time, since most wait for a cluster, and removes the files that they share.
 func TestMain(m *testing.M) {
 	clustertest.ManyAtOnce()
 	os.Exit(func() int {

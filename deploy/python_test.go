@@ -13,7 +13,7 @@ import (
 // pythonVersions are the minor versions of Python 3 that the client package supports.
 var pythonVersions = []string{"3.10", "3.11", "3.12", "3.13", "3.14"}
 
-// pythons returns the Python programs at hand by version: those of pyenv, else those in the PATH.
+// pythons returns the Python programs at hand by version: from pyenv, else from the PATH.
 func pythons(t *testing.T) map[string]string {
 	t.Helper()
 	root := os.Getenv("PYENV_ROOT")

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// The module examples/policy stands for any author's module: it is built outside
+// The module examples/policy is an example of any author's module: it is built outside
 // this module, against its public packages. TestPolicyPage runs its other tests, which are on the page.
 func TestPolicyModule(t *testing.T) {
 	inModule(t, "policy", []string{"vet", "./..."}, []string{"test", "-run", "TestStudy", "."})
@@ -33,7 +33,7 @@ func inModule(t *testing.T, module string, commands ...[]string) {
 
 // workspace writes a file for GOWORK into dir, with the repository and the module in another
 // directory, and returns its name. In a workspace Go takes the packages that it has compiled for the
-// repository. Outside it would compile all of them again, as a version of a module, which
+// repository. Outside it would compile all packages again, as a version of a module, which
 // takes half a minute of processor time.
 func workspace(t *testing.T, dir, module string) string {
 	t.Helper()

@@ -212,7 +212,7 @@ func TestSearch(t *testing.T) {
 	}
 }
 
-// The ranks are those of the power iteration that gives the rank of pages without links to all
+// The ranks equal the result of a power iteration that gives the rank of pages without links to all
 // pages, and the files are in the order of the ranks.
 func TestPageRank(t *testing.T) {
 	type row struct {

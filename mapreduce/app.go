@@ -88,7 +88,7 @@ func (p Params) Float(name string) (float64, error) {
 // again there, up to four times, because it may be the storage's.
 type Chain struct {
 	Params Params
-	// Inputs are the user's inputs, without those of named sources: these go to each step with a
+	// Inputs are the user's inputs. Inputs of named sources are not in it: they go to each step with a
 	// [Source] of that Name.
 	Inputs []string
 
@@ -117,7 +117,7 @@ func (c *Chain) Step(ctx context.Context, step string, p Params, inputs []string
 	return c.run(ctx, step, p, inputs, output)
 }
 
-// Then runs the job of a step into an intermediate output of its own, and returns the path of the output, which is
+// Then runs the job of a step into a new intermediate output, and returns the path of the output, which is
 // an input of later steps:
 //
 //	last := c.Then(ctx, "load", nil, c.Inputs...)

@@ -17,6 +17,7 @@ import (
 // remote.Client().
 func RunAttempt(lookup func(name string) (*App, error), features ...Feature) {
 	role := os.Getenv(feature.AttemptVariable)
+	// A variable of the environment and no argument, because programs parse their own arguments.
 	if role != "1" && role != feature.DriverValue {
 		return
 	}
@@ -57,6 +58,7 @@ func build(r *feature.Recipe, files *Files, lookup func(name string) (*App, erro
 }
 
 func jobFrom(r *feature.Recipe, lookup func(name string) (*App, error)) (*Job, error) {
+	// Commands need no app: the recipe has all of a streaming job, and the worker's own executable runs it.
 	if s := r.Streaming; s != nil {
 		return Streaming(StreamingOptions{Mapper: s.Mapper, Reducer: s.Reducer, Combiner: s.Combiner, Properties: s.Properties, Stderr: os.Stderr})
 	}

@@ -93,7 +93,7 @@ func TestTypedChain(t *testing.T) {
 	}
 }
 
-// Codes that cannot be what a job makes of them fail it, with an error that names the field and
+// Codes that are unfit for their use in a job fail it, with an error that names the field and
 // the remedy, at once and not four times.
 func TestCodesWithLimits(t *testing.T) {
 	grouped := mapreduce.Codes[point, point]{Key: mapreduce.JSONCode[point](), Value: mapreduce.JSONCode[point]()}

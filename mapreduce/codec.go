@@ -96,6 +96,8 @@ type bytesCodec struct{}
 
 func (bytesCodec) Append(b, v []byte) []byte { return append(b, v...) }
 
+// No copy: reducers of large values mostly look at them once. sharesMemory tells the helpers that keep
+// values.
 func (bytesCodec) Decode(b []byte) ([]byte, error) { return b, nil }
 
 // shares implements the interface of sharesMemory.
@@ -124,7 +126,7 @@ type pairCodec[A, B any] struct {
 	second Codec[B]
 }
 
-// Limits implements Limited: the pair can do what both of its parts can.
+// Limits implements Limited: a pair has the restrictions of both parts.
 func (c pairCodec[A, B]) Limits() (KeyUse, error) {
 	first, err := limits(c.first)
 	second, err2 := limits(c.second)
@@ -136,6 +138,7 @@ func (c pairCodec[A, B]) Limits() (KeyUse, error) {
 func (c pairCodec[A, B]) shares() bool { return sharesMemory(c.first) || sharesMemory(c.second) }
 
 func (c pairCodec[A, B]) Append(b []byte, v Pair[A, B]) []byte {
+	// Escaping needs the first part as a whole. Parts of up to 64 bytes stay on the stack.
 	var room [64]byte
 	b = AppendPair(b, c.first.Append(room[:0], v.First), nil)
 	return c.second.Append(b, v.Second)
@@ -184,6 +187,7 @@ func (c descendingCodec[T]) Append(b []byte, v T) []byte {
 }
 
 func (c descendingCodec[T]) Decode(b []byte) (v T, err error) {
+	// The engine's memory must not change: the next run over these bytes would find them inverted.
 	b = bytes.Clone(b)
 	invert(b)
 	value, rest, ok := CutPair(b)

@@ -18,6 +18,7 @@ type Emitter struct {
 
 // Emit adds a record. Text output leaves out a nil key or value, and then the TAB
 // between them as well.
+// The caller may reuse both slices at once.
 func (e *Emitter) Emit(key, value []byte) { e.sink.Emit(key, value) }
 
 // Add emits key with the integer n as its value, encoded as [Int64] decodes it. In
@@ -98,7 +99,7 @@ func (t *Task) KeepAlive() { t.t.Meter.Ticks.Add(1) }
 // master predicts a job's end from it, and tells a slow attempt from a long task.
 func (t *Task) Progress(done float64) {
 	t.KeepAlive()
-	// A total of 1 stands for no input, and stated parts are counted in partsOfWork. With input the
+	// A total of 1 means that there is no input, and stated parts are counted in partsOfWork. With input the
 	// engine counts bytes or records, which a statement must not overwrite.
 	if m := t.t.Meter; m.Total.Load() <= 1 || m.Total.Load() == partsOfWork {
 		if !(done >= 0) { // not a number counts as nothing

@@ -73,6 +73,7 @@ func (m *hadoopClassMapper) matches(line []byte, out *Emitter) error {
 			return fmt.Errorf("mapreduce.mapper.regex: %w", err)
 		}
 	}
+	// Two points: Hadoop's RegexMapper has the property with this spelling.
 	group := conf.Int("mapreduce.mapper.regexmapper..group", 0)
 	if group < 0 || group > m.regex.NumSubexp() {
 		return fmt.Errorf("mapreduce.mapper.regex has no group %d", group)
@@ -110,6 +111,8 @@ func (r *hadoopClassReducer) Reduce(sortKey []byte, values iter.Seq[[]byte], out
 	}
 	sum := int64(0)
 	for v := range values {
+		// Hadoop's class takes LongWritable only. Text with a number is taken here, as streaming jobs have no
+		// other values.
 		n, err := strconv.ParseInt(strings.TrimSpace(string(v)), 10, 64)
 		if err != nil {
 			return fmt.Errorf("LongSumReducer: key %q: %w", key, err)

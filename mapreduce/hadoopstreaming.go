@@ -47,6 +47,7 @@ func (h *hadoopJob) inputs(schemes *storage.Schemes) *input.HadoopOptions {
 		o.Rows = sequences
 	case hadoop.SequenceInput:
 		o.Rows = sequences
+	// Each file is looked into: SequenceFiles are read as records, all others as lines.
 	case hadoop.AutoInput:
 		o.Sequences = sequences
 	}
@@ -147,6 +148,7 @@ type hadoopWriter struct {
 
 // record emits a record.
 func (w *hadoopWriter) record(key, value []byte, out *Emitter) (err error) {
+	// The file's writer divides key and value itself.
 	if w.toFile && w.rules.SequenceOutput {
 		out.Emit(key, value)
 		return nil
@@ -232,6 +234,7 @@ func (c *hadoopCommand) Start(t *Task) (err error) {
 	if err := linkCache(rules.Conf, c.dir); err != nil {
 		return err
 	}
+	// Without a shell, as Hadoop's PipeMapRed: quotes group words, and $, | and > are characters.
 	args := hadoop.SplitCommand(c.cmd)
 	if len(args) == 0 {
 		return fmt.Errorf("%s command %q has no words", c.role, c.cmd)
@@ -334,6 +337,7 @@ func hadoopEnvironment(rules *hadoop.Rules, t *Task, dir string) []string {
 	if root := conf.Get(hadoop.PropRoot, ""); root != "" {
 		env = append(env, "SLOTWISE_HDFS_DIR="+root) // for hadoop fs in a task
 	}
+	// Hadoop puts all of the job's properties into the environment, with underscores for points.
 	env = append(env, conf.Environment()...)
 	for _, word := range strings.Split(conf.Get("stream.addenvironment", ""), " ") {
 		if strings.Contains(word, "=") {
@@ -342,6 +346,8 @@ func hadoopEnvironment(rules *hadoop.Rules, t *Task, dir string) []string {
 	}
 	tmp := filepath.Join(dir, "tmp")
 	_ = os.Mkdir(tmp, 0o700) // a shipped file may have the name
+	// PWD for commands that ask it before the system, such as sh, where the inherited one would be this
+	// process's.
 	return append(env, "PWD="+dir, "TMPDIR="+tmp)
 }
 
@@ -422,6 +428,8 @@ func (h *hadoopBlocks) clean(block []byte) []byte {
 	}
 	// The last line of a file may lack its LF, and a command counts lines by it.
 	if n := len(block); n > 0 && block[n-1] != '\n' {
+		// The capacity is cut, because the block may be a file mapped into memory, behind which nothing may
+		// be written.
 		block = append(block[:n:n], '\n')
 	}
 	return block

@@ -95,6 +95,7 @@ func (j Join[K, L, R]) LeftOuter(f func(key K, left L, right *R, out *Emitter) e
 // key the other side does not have, with nil for the other side's value.
 func (j Join[K, L, R]) FullOuter(f func(key K, left *L, right *R, out *Emitter) error) func() Reducer {
 	return j.reducer(func(key K, g *joinGroup[L, R], out *Emitter) error {
+		// A key with right values only has no left ones to report after the loop.
 		matched := false
 		for right, err := range g.rights() {
 			if err != nil {
@@ -151,6 +152,7 @@ func (j Join[K, L, R]) Semi(f func(key K, left L, out *Emitter) error) func() Re
 // The values of one key must fit into memory. The slices are valid during the call.
 func (j Join[K, L, R]) CoGroup(f func(key K, left []L, right []R, out *Emitter) error) func() Reducer {
 	return j.reducer(func(key K, g *joinGroup[L, R], out *Emitter) error {
+		// The slices that f gets outlive the sequence, so their bytes must, too.
 		g.keepRights = true
 		var rights []R
 		for right, err := range g.rights() {

@@ -28,6 +28,7 @@ func (jsonCodec[T]) Limits() (KeyUse, error) { return KeyGrouped, nil }
 
 func (jsonCodec[T]) Append(b []byte, v T) []byte {
 	text, err := json.Marshal(v)
+	// Only such a text costs a second encoding, so ordinary values pay for a search alone.
 	if err == nil && bytes.Contains(text, badByte) {
 		err = checkText[T](text)
 	}
@@ -39,8 +40,8 @@ func (jsonCodec[T]) Append(b []byte, v T) []byte {
 	return append(b, text...)
 }
 
-// badByte is what encoding/json writes for a byte of a string that is not UTF-8. The character
-// U+FFFD itself it writes without an escape.
+// badByte replaces a byte of a string that is not UTF-8 in the text of encoding/json, which writes the
+// character U+FFFD itself without an escape.
 var badByte = []byte(`\ufffd`)
 
 // checkText returns an error if text, the encoding of a T, has lost bytes that were not UTF-8. text

@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// KeyUse says what the encodings of a codec can do as keys of a job.
+// KeyUse is the use that the encodings of a codec allow as keys of a job.
 type KeyUse uint8
 
 const (
@@ -23,7 +23,7 @@ const (
 // Limited is implemented by a [Codec] that is not fit for every use. A codec without it is
 // KeySorted.
 type Limited interface {
-	// Limits returns what the encodings can do as keys, and an error if the codec can encode no
+	// Limits returns the use that the encodings allow as keys, and an error if the codec can encode no
 	// value at all, as of a type that has no encoding. Tasks then fail with that error.
 	Limits() (KeyUse, error)
 }
@@ -64,7 +64,7 @@ func inField(field string, err error) error {
 var errUnsorted = errors.New("TotalOrder needs keys whose encodings have the order of their values, and the keys' codec only groups equal ones; use mapreduce.StructCode, mapreduce.PairCode or a codec of a basic type")
 
 // checkSorted returns an error if a mapper of a job with a total order emits keys without an
-// order. Only mappers of [Codes] say what their keys are.
+// order. Only mappers of [Codes] know the use of their keys.
 func checkSorted(m Mapper) error {
 	if k, ok := m.(interface{ keyUse() KeyUse }); ok && k.keyUse() != KeySorted {
 		return Permanent(errUnsorted)

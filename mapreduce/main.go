@@ -115,8 +115,8 @@ func (f stdFlags) Value(v feature.FlagValue, name, usage string) { f.Var(v, name
 // shown are the flags about what the program prints.
 type shown struct{ quiet, json bool }
 
-// mainFlags declares the flags of [Main] without the flags of the cluster client. Those of a job
-// are the slotwise command's.
+// mainFlags declares the flags of [Main] without the flags of the cluster client. The flags of a
+// job are the slotwise command's.
 func mainFlags(name string, o *Options, show *shown) *flag.FlagSet {
 	f := flag.NewFlagSet(name, flag.ContinueOnError)
 	data := feature.DataFlags{
@@ -141,6 +141,8 @@ func clusterFlags(f *flag.FlagSet, cluster *feature.Cluster) (connect func() (fe
 	if cluster != nil {
 		return cluster.Flags(f)
 	}
+	// Declared nevertheless, so that --master has an error with a remedy and not "flag provided but not
+	// defined".
 	f.Func("master", "not available: this program was built without remote.Client()", func(string) error {
 		return fmt.Errorf("this program cannot use a cluster: %w", errNoClient)
 	})
@@ -152,6 +154,7 @@ func clusterFlags(f *flag.FlagSet, cluster *feature.Cluster) (connect func() (fe
 func appFlags(f *flag.FlagSet, a *App) (Params, error) {
 	given := Params{}
 	for _, p := range a.Params {
+		// Package flag would panic, with a text that does not name the app.
 		if f.Lookup(p.Name) != nil {
 			return nil, fmt.Errorf("the app's parameter %s has the name of a flag that every program has", p.Name)
 		}
@@ -348,6 +351,8 @@ func checkMain(a *App, given Params, o *Options, args []string) error {
 	}
 	reads, synthetic := true, false
 	if a.Job != nil {
+		// Built once more than needed, to know its inputs. So Job must be cheap and leave files to
+		// Prepare.
 		j, err := a.Job(params)
 		if err != nil {
 			return err
@@ -361,8 +366,10 @@ func checkMain(a *App, given Params, o *Options, args []string) error {
 	}
 	choice := o.choice()
 	switch {
+	// A chain counts as reading, because its function alone knows; one with only named inputs does not.
 	case len(o.Inputs) == 0 && reads:
 		return errors.New("--input is missing")
+	// Else the options of a format would be ignored in silence.
 	case synthetic && choice.Given():
 		return errors.New("this program reads no input: leave --format, --columns, --where and --missing out")
 	case o.Output == "" && !a.NoOutput:

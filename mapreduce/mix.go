@@ -132,6 +132,7 @@ func indexSame(jobs []MixJob, j *MixJob) int {
 }
 
 func runAlone(ctx context.Context, j MixJob, o MixOptions) (MixEntry, error) {
+	// Without the state that earlier runs have learned: the time alone must not depend on the runs before.
 	o.Alone, o.Swaps, o.Learned = false, nil, nil
 	j.Delay, j.After, j.Options.Output = 0, nil, ""
 	r, err := runMix(ctx, []MixJob{j}, o)
@@ -200,6 +201,8 @@ func swapLater(ctx context.Context, c *local.Cluster, swaps []Swap) func() error
 	go func() {
 		var errs []error
 		for _, s := range swaps {
+			// A time that has passed is swapped at once, so two swaps at one time both happen, in their
+			// order.
 			if !sleep(ctx, start+s.At-c.Now()) {
 				break
 			}

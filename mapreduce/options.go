@@ -29,7 +29,7 @@ type Options struct {
 	// this order; empty means all. docs/formats/input.md describes both.
 	Format  string
 	Columns []string
-	// Where are conditions on columns, such as part=0 or fare>=2.5; records that meet all of them are
+	// Where are conditions on columns, such as part=0 or fare>=2.5; records that meet all conditions are
 	// read. A condition on a directory such as part=0 skips files when the job is planned, and one on a
 	// column of Parquet skips row groups by the bounds in the footer. Missing is the rule for a column
 	// that a file lacks: null, error, or "" for the format's own.
@@ -59,7 +59,7 @@ type Options struct {
 	OutputFormat  string
 	OutputColumns []string
 
-	// Request is what the job asks of the scheduler: its user, pool and priority, retries and
+	// Request has the job's demands on the scheduler: its user, pool and priority, retries and
 	// time limits, and what a task needs. The user is the login name by default. Without a
 	// SlowStart reduces start at once if all maps can run at the same time.
 	Request
@@ -126,7 +126,7 @@ type Remote interface {
 	Connector() any
 }
 
-// Request is what a job asks of the scheduler, apart from its work.
+// Request has the demands of a job on the scheduler, all of its description but its work.
 type Request = job.Request
 
 // ClusterOptions configure the in-process cluster that runs jobs.

@@ -53,6 +53,7 @@ func firstLen(b []byte) int {
 		if zero < 0 || i+zero+1 == len(b) {
 			return -1
 		}
+		// Else this is 0 FF, a zero of the part itself, and the search continues behind both bytes.
 		if i += zero; b[i+1] == 0 {
 			return i
 		}

@@ -30,6 +30,8 @@ func (p *planner) plan(ctx context.Context, j *Job, o Options) (*feature.Planned
 	if out.Program, err = j.compile(ctx, &Files{p.schemes, o.outages()}); err != nil {
 		return nil, err
 	}
+	// Here and not in compile: attempts compile, too, and would fail with an error that the submitter must
+	// see.
 	if err := bounds.CheckName("the field Job.Name", j.Name); err != nil {
 		return nil, err
 	}
@@ -126,6 +128,7 @@ func (p *planner) checkApart(ctx context.Context, j *feature.PlannedJob) error {
 			if err != nil {
 				return err
 			}
+			// Compared after links are resolved, and with a slash behind dir: out2 is not in out.
 			if ifs == ofs && (path == dir || strings.HasPrefix(path, strings.TrimSuffix(dir, "/")+"/")) {
 				return fmt.Errorf("output directory %s holds the input file %s", j.Output, piece.URI)
 			}
@@ -170,6 +173,8 @@ func (p *planner) planInputs(ctx context.Context, j *Job, o Options) (out []engi
 		skipped += l.Excluded
 	}
 	size := o.SplitSize
+	// All inputs together decide the size, so that a small second input does not get as many maps as a large
+	// first one.
 	if size <= 0 {
 		size = input.ChooseSplitSize(total, p.target.MapSlots(), j.Aggregate != NoFold, j.Reducer != nil, p.target.MapBuffer())
 	}
@@ -192,6 +197,7 @@ func (p *planner) planInputs(ctx context.Context, j *Job, o Options) (out []engi
 // planHadoop cuts the inputs of a job with Hadoop's properties into splits by Hadoop's rules.
 func (p *planner) planHadoop(ctx context.Context, j *Job, o Options) (out []engine.SourceSplit, bytes int64, err error) {
 	in := j.hadoop.inputs(p.schemes)
+	// The user's format replaces the one by which AutoInputFormat would look into each file.
 	if choice := o.choice(); choice.Given() {
 		if in.Rows, err = o.rows(); err != nil {
 			return nil, 0, err
@@ -277,6 +283,7 @@ func (p *planner) listInputs(ctx context.Context, j *Job, o Options) (lists []so
 // rows returns the format of a source's files whose records become lines. The user's
 // choice is for the files of Options.Inputs.
 func (s *Source) rows(isMain bool, o *Options) (*format.Spec, error) {
+	// Further sources keep the formats of the job's author, who knows their files.
 	if isMain {
 		if choice := o.choice(); choice.Given() {
 			return o.rows()

@@ -19,7 +19,7 @@ type Plan struct {
 	Reduces      int    `json:"reduces"`
 	MapSlots     int    `json:"map_slots"` // of all workers
 	ReduceSlots  int    `json:"reduce_slots"`
-	// Memory is what all tasks together hold at most, in bytes, and MapBuffer what one map sorts in; more
+	// Memory bounds the bytes that all tasks together hold, and MapBuffer the bytes that one map sorts; more
 	// goes to files in TempDir. Memory is 0 and TempDir "" for a cluster, whose workers have their own.
 	Memory    int64  `json:"memory,omitempty"`
 	MapBuffer int64  `json:"map_buffer"`
@@ -37,6 +37,7 @@ func (p *planner) describe(j *feature.PlannedJob, o *Options) Plan {
 		MapSlots: p.target.MapSlots(), ReduceSlots: p.target.ReduceSlots(), MapBuffer: p.target.MapBuffer(), Output: cmp.Or(o.Output, j.Output),
 	}
 	out.Files, out.Bytes, out.LargestSplit = countInput(j.Splits)
+	// The memory of a cluster belongs to its workers, which may all differ.
 	if t, ok := p.target.(localTarget); ok {
 		out.Memory, out.TempDir = t.Memory(), o.Cluster.TempDir
 	}

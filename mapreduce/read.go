@@ -51,6 +51,8 @@ func (f *Files) ReadRecords(ctx context.Context, uri string, format Format, fn f
 	// Split by split, so that an outage in the middle repeats the reading of one split only.
 	for _, s := range splits {
 		once := &onceEach{fn: fn}
+		// A try that came further starts the patience anew: a file of hours must survive several short
+		// outages.
 		wait.Progressed = once.progressed
 		_, err := retry.Do(ctx, wait, func(ctx context.Context) (struct{}, error) {
 			// Another try reads the split from its start. once counts, and leaves out the records that

@@ -120,6 +120,7 @@ func (o *ClusterOptions) start(codec string, set *feature.Set) (*local.Cluster, 
 // run plans a job and runs it. recipe is nil if no other process can build the
 // job.
 func (p *planner) run(ctx context.Context, j *Job, recipe *feature.Recipe, o Options) (*Result, error) {
+	// Planning only reads, so it can be repeated as a whole after an outage.
 	planned, err := retry.Do(ctx, o.outages().ForStorage("the storage of "+cmp.Or(o.Name, j.Name)+"'s input and output"), func(ctx context.Context) (*feature.PlannedJob, error) {
 		return p.plan(ctx, j, o)
 	})
@@ -143,6 +144,7 @@ func (p *planner) run(ctx context.Context, j *Job, recipe *feature.Recipe, o Opt
 		return nil, err
 	}
 	r := newResult(out, o.Output)
+	// Added here, because no attempt has seen these files: they are missing from the plan.
 	if planned.FilesSkipped > 0 {
 		r.User[counters.FilesSkipped] += int64(planned.FilesSkipped)
 	}
@@ -195,6 +197,7 @@ func (t localTarget) Run(ctx context.Context, j *feature.PlannedJob) (*feature.O
 	if err != nil {
 		return nil, err
 	}
+	// The summary is taken after the wait, also of a job that failed: its counters say how far it came.
 	err = handle.Wait(ctx, t.Cluster)
 	return localOutcome(handle.Summary()), err
 }

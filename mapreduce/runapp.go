@@ -102,7 +102,7 @@ func (pl *planner) runChain(ctx context.Context, a *App, p Params, o Options) (r
 		chain := steps.chain(p, dir)
 		err := a.Chain(ctx, chain)
 		if failed := chain.failed.Load(); failed != nil {
-			return *failed // err may be a consequence, as that of reading an output that Then has not made
+			return *failed // err may be a consequence, such as an output that Then has not made
 		}
 		return err
 	})
@@ -202,6 +202,7 @@ func (s *steps) run(ctx context.Context, step string, p Params, in []string, out
 		return err
 	}
 	o := s.options
+	// A copy of the chain's options, since steps may run at the same time.
 	o.Inputs, o.Output = in, out
 	// The chain's named inputs are for the steps that have sources of these names. Another step would
 	// refuse them as unknown.

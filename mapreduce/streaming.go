@@ -121,6 +121,8 @@ func (c *command) feed(b []byte, out *Emitter) error {
 			return err
 		}
 	}
+	// Feed also reads. Writing alone would block for ever once the pipe of the command's output is full and
+	// the command waits for a reader.
 	return c.child.Feed(b, c.line)
 }
 

@@ -24,7 +24,7 @@ import (
 // all must be exported. Anything else, such as a pointer, a map or a slice, is refused when the
 // job starts. Numbers are ordered by size, -0 before 0 and NaNs at both ends; strings by bytes.
 //
-// The encoding is that of nested [PairCode] pairs, so [ByFirst] and [SameFirst] partition and group
+// A struct is encoded as nested [PairCode] pairs, so [ByFirst] and [SameFirst] partition and group
 // by the first field, if the struct has at least two fields and the first has no order tag.
 func StructCode[T any]() Codec[T] {
 	t := reflect.TypeFor[T]()
@@ -63,6 +63,8 @@ func CodeOf[T any]() Codec[T] {
 // hiddenField returns the name of a field in t, or in the types that it consists of, that encoding/json leaves out
 // because it is not exported, or "". seen holds the types that were visited: types may contain themselves.
 func hiddenField(t reflect.Type, seen map[reflect.Type]bool) string {
+	// A method with a pointer receiver counts, since encoding/json calls it on elements of slices and on
+	// fields of pointers.
 	if seen[t] || encodesItself(t) || encodesItself(reflect.PointerTo(t)) {
 		return ""
 	}
@@ -145,6 +147,7 @@ func structFields(t reflect.Type) (structCode, error) {
 	var out structCode
 	for i := range t.NumField() {
 		f := t.Field(i)
+		// Reflection cannot set it when the key is decoded.
 		if !f.IsExported() {
 			return nil, fmt.Errorf("the field %s is not exported", f.Name)
 		}

@@ -18,7 +18,7 @@ import (
 // Table is the codec of a struct as a row of a file with columns: CSV, JSON lines, Parquet or
 // Avro. Each exported field is a column, which has the field's name or the one of its tag;
 // column:"-" leaves a field out. The exported fields of an embedded struct are columns in its place, unless
-// it has a tag, or none of them, as time.Time. A job that reads and writes tables parses no text:
+// it has a tag, or has no exported field, as time.Time. A job that reads and writes tables parses no text:
 //
 //	type trip struct {
 //		City string   `column:"city"`
@@ -226,6 +226,7 @@ func (c *tableColumn) append(b []byte, v reflect.Value) ([]byte, error) {
 // Decode implements [Codec]: it parses a line of fields.
 func (t Table[T]) Decode(b []byte) (v T, err error) {
 	row := reflect.ValueOf(&v).Elem()
+	// Counted first: with a missing column all values after it would be set into the wrong fields.
 	if n := bytes.Count(b, []byte{'\t'}) + 1; n != len(t.columns) {
 		return v, fmt.Errorf("%.100q has %d fields, and a %T has %d columns: is Input the table's?", b, n, v, len(t.columns))
 	}
@@ -262,6 +263,7 @@ func (c *tableColumn) set(v reflect.Value, field []byte) error {
 	case c.kind == format.String:
 		v.SetString(string(field))
 	case c.kind == format.Bytes:
+		// The field is part of the line, which the next record overwrites.
 		v.SetBytes(bytes.Clone(field))
 	case c.kind == format.Bool:
 		var x bool

@@ -60,7 +60,7 @@ type place struct {
 	Zip  int `column:"-"`
 }
 
-// Money has a text of its own. So has a struct that embeds it.
+// Money writes itself as text. So does a struct that embeds it.
 type Money struct{ cents int }
 
 // MarshalText implements encoding.TextMarshaler.

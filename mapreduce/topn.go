@@ -23,7 +23,7 @@ import (
 //	}
 //
 // For the N first values of the whole input, Key is [NoneCode] and the map emits by PutValue.
-// Values that Compare finds equal stand in the order of their encodings, so the result is the same
+// Values that Compare finds equal are in the order of their encodings, so the result is the same
 // in every run; equal values with equal encodings are kept as often as they occur.
 type TopN[K, V any] struct {
 	Key     Codec[K]

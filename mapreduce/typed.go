@@ -83,11 +83,13 @@ type typedMapper[K, V any] struct {
 
 // Map implements Mapper.
 func (t *typedMapper[K, V]) Map(key, value []byte, out *Emitter) error {
+	// Set in each call, because a Mapper has no constructor with an emitter; a task has one emitter for all
+	// its calls.
 	t.out.Emitter = out
 	return t.m(key, value, &t.out)
 }
 
-// keyUse says what the mapper's keys can do, for checkSorted.
+// keyUse returns the use that the mapper's keys allow, for checkSorted.
 func (t *typedMapper[K, V]) keyUse() KeyUse {
 	use, _ := limits(t.out.codes.Key)
 	return use
@@ -113,8 +115,8 @@ func (c Codes[K, V]) Combiner(r TypedCombiner[K, V]) func() Reducer { return Red
 // Fold returns a value for [Job.Combiner], and for [Job.Reducer] of a step with Output: Runs: the values of
 // a key become one, by add(add(first, second), third) and so on. add may change and return its first argument.
 // Combiners make the grouping and the order of the values arbitrary, so add must be associative and commutative. Values
-// are kept, so those of [BytesCode] and of pairs with it, which are valid until the next one only, are refused. A codec
-// of one's own must copy what it decodes.
+// are kept, so [BytesCode] and pairs with it, whose values are valid until the next one only, are refused. A codec
+// of another package must copy the bytes that it decodes.
 //
 //	Combiner: codes.Fold(func(a, b float64) float64 { return a + b }),
 func (c Codes[K, V]) Fold(add func(a, b V) V) func() Reducer {
@@ -200,7 +202,7 @@ func ReadTyped[K, V any](ctx context.Context, files *Files, uri string, format F
 	})
 }
 
-// check returns an error if a codec is missing, or cannot encode what it is for.
+// check returns an error if a codec is missing, or cannot encode the job's keys or values.
 func (c Codes[K, V]) check(owner string) error {
 	return cmp.Or(c.missing(owner), checkKey(owner+".Key", c.Key), checkValue(owner+".Value", c.Value))
 }
@@ -216,6 +218,7 @@ func (c Codes[K, V]) reduce(key []byte, values iter.Seq[[]byte], f func(K, iter.
 	if err != nil {
 		return fmt.Errorf("key: %w", err)
 	}
+	// A sequence has no way to return an error, so it ends early and the error is kept here.
 	var bad error
 	err = f(k, func(yield func(V) bool) {
 		for b := range values {

@@ -13,7 +13,7 @@ import (
 type Job struct {
 	Name  string
 	Class string // groups jobs in reports
-	// Request is what the job asks of the scheduler: its user, pool and priority, slow start,
+	// Request has the job's demands on the scheduler: its user, pool and priority, slow start,
 	// and what a task needs. TaskMemory needs nodes that state their memory.
 	Request
 	// Submit is the time of the job's submission since the start of the run.
@@ -25,7 +25,7 @@ type Job struct {
 	After []int
 }
 
-// Request is what a job asks of the scheduler, apart from its work.
+// Request has the demands of a job on the scheduler, all of its description but its work.
 type Request = job.Request
 
 // Task is the work of a map or a reduce. With a Duration it takes that long on a

@@ -111,7 +111,7 @@ func (b *builder) compile(t target) (string, error) {
 	return binary, nil
 }
 
-// sourceTime returns the time of the commit that a program was built from, else that of
+// sourceTime returns the time of the commit that a program was built from, else the time in
 // the variable SOURCE_DATE_EPOCH, else a fixed time.
 func sourceTime(binary string) (time.Time, error) {
 	info, err := buildinfo.ReadFile(binary)
@@ -207,8 +207,8 @@ func (b *builder) sharedFiles(program string) (files []file, err error) {
 	return files, nil
 }
 
-// streamingJar is an empty file. Tools that run Hadoop Streaming, such as mrjob, search for it
-// and pass its path to the command hadoop; slotwise only looks at the name.
+// streamingJar is an empty file. Tools that run Hadoop Streaming, such as mrjob, search for this
+// file and pass its path to the command hadoop; slotwise only looks at the name.
 const streamingJar = "share/hadoop/tools/lib/hadoop-streaming-3.4.2.jar"
 
 // Where shells look for completions below the prefix. Debian's zsh has a directory of its

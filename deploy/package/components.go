@@ -13,7 +13,7 @@ import (
 
 // components returns the list of a binary's components as CycloneDX JSON: the modules
 // that the Go toolchain linked, as it recorded them in the binary, and Go's standard
-// library. Modules that only tests need are in neither the binary nor the list.
+// library. Modules that only tests need are not in the binary, and so not in the list.
 func (b *builder) components(binary string) ([]byte, error) {
 	info, err := buildinfo.ReadFile(binary)
 	if err != nil {

@@ -154,9 +154,10 @@ func (c *codec[T]) Append(b []byte, v T) []byte {
 			panic(mapreduce.Permanent(err))
 		}
 	}
+	// Before the value: the buffer has the message of the value before.
 	e.buf.Reset()
 	if err := e.Encode(&v); err != nil {
-		// The encoder is dropped: what it has written of the value would stand before the next one.
+		// The encoder is dropped: the bytes of this value that it has written would precede the next one.
 		panic(mapreduce.Permanent(fmt.Errorf("a value of type %T has no encoding: %w", v, err)))
 	}
 	message := e.buf.Bytes()

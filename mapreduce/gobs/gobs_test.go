@@ -25,7 +25,7 @@ type node struct {
 	Next  *node
 }
 
-// Values come back, in any order and from several goroutines, and equal ones have equal encodings.
+// Decoded values equal the encoded ones, in any order and from several goroutines, and equal ones have equal encodings.
 func TestCode(t *testing.T) {
 	c := gobs.Code[node]()
 	if use, err := c.(mapreduce.Limited).Limits(); use != mapreduce.KeyGrouped || err != nil {

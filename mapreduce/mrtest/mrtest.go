@@ -33,11 +33,11 @@ type Record struct{ Key, Value []byte }
 // Run runs the job over files, a map from names to contents, and returns its output in the order
 // of a single reduce. Each of the job's Sources reads the files whose names are in its Inputs, and
 // the file with its own Name. The contents are lines as mappers get them: the formats of
-// [mapreduce.Rows] are not applied, so a row's fields stand in their order between TABs.
+// [mapreduce.Rows] are not applied, so a row's fields have TABs between them, in their order.
 //
-// The output is that of one reduce, which sorts all records and uses no Combiner, no Aggregate
+// One reduce makes the output. It sorts all records and uses no Combiner, no Aggregate
 // and no Partitioner. Then Run makes runs as a cluster does: the input is cut at random between
-// records, each part has a mapper of its own, several reduces divide the keys, and map outputs are
+// records, each part has another mapper, several reduces divide the keys, and map outputs are
 // cut at random into spills, which Combiner or Aggregate shrink any number of times. If the
 // output of one differs, Run returns the error [*Difference], which names the part of the job at
 // fault: a combiner that may not be called twice, a mapper that remembers earlier records, or keys
@@ -99,7 +99,7 @@ func Text(rs []Record) string {
 	return b.String()
 }
 
-// part is what one map reads.
+// part is the input of one map.
 type part struct {
 	source  int
 	file    string

@@ -18,7 +18,7 @@ import (
 
 // Difference is the error of [Run] for a job whose output depends on how it is run.
 type Difference struct {
-	// How says what differed from the simplest run, Cause which part of the job may do that.
+	// How names the difference from the simplest run, and Cause the part of the job that may make it.
 	How, Cause string
 	// Record is the index of the first record that differs, in the output of reduce Reduce. Want is
 	// the simpler run's record and Got the other one's; nil if there is none.
@@ -44,7 +44,7 @@ const (
 	causeCombiner = "the output depends on how often Combiner or Aggregate is applied; it must emit what the mapper could have emitted, and must not change what the reducer makes of the key"
 )
 
-// rounds is how many runs with random cuts compareRuns makes.
+// rounds is the number of runs with random cuts that compareRuns makes.
 const rounds = 3
 
 // compareRuns compares runs with several reduces, cuts and spills with the plain one.
@@ -299,6 +299,7 @@ func (p *plan) spills(t *engine.Task, records []Record) ([]Record, error) {
 			return nil, err
 		}
 		out, records = append(out, spill...), records[n:]
+		// What the combiner has emitted goes through it again, as in the engine when spills are merged.
 		if p.random.IntN(3) == 0 {
 			if out, err = p.shrink(t, out); err != nil {
 				return nil, err

@@ -12,7 +12,7 @@ import (
 	"github.com/slotwise/slotwise/mapreduce/protos"
 )
 
-// Messages come back, and equal ones with maps in them have equal encodings.
+// Decoded messages equal the encoded ones, and equal ones with maps in them have equal encodings.
 func TestCode(t *testing.T) {
 	c := protos.Code[*structpb.Struct]()
 	fields := map[string]any{"a": 1.5, "b": "text", "c": []any{true, nil}, "d": "", "e": 1.0, "f": 2.0}

@@ -58,6 +58,7 @@ func connectDriver(ctx context.Context, schemes *storage.Schemes, o *slotwisev1.
 	if err != nil {
 		return nil, err
 	}
+	// The driver plans the steps, and so needs the slots of the cluster to choose their splits and reduces.
 	size, err := client.Call(ctx, cl, cl.RPC().Cluster, &slotwisev1.ClusterRequest{})
 	if err != nil {
 		return nil, err
@@ -173,8 +174,8 @@ func (t *driverTarget) submitStep(ctx context.Context, spec *slotwisev1.JobSpec)
 		return resp, nil
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
-	// Final: another driver would get the same answer. Other errors pass, such as those of a
-	// restarting master, and another driver tries again.
+	// Final: another driver would get the same answer. Other errors pass, as when a master
+	// restarts, and another driver tries again.
 	case full(err) || isRefusal(err):
 		return nil, &feature.FinalError{Err: errors.New(client.Message(err))}
 	}
@@ -259,6 +260,8 @@ func (t *target) chainSpec(ctx context.Context, c *feature.Chain) (*slotwisev1.C
 	if err != nil {
 		return nil, err
 	}
+	// The inputs are made absolute here and not planned: the driver lists them when their step begins, since
+	// a step may write what a later one reads.
 	spec := &slotwisev1.ChainSpec{Include: c.Include, Exclude: c.Exclude, SplitSize: c.SplitSize, Rows: c.Rows, Job: &slotwisev1.JobSpec{
 		Name: c.Name, Program: program,
 		Reduces: int32(c.Reduces), Overwrite: c.Replace != storage.ReplaceNothing, Force: c.Replace == storage.ReplaceAll, OutputCodec: c.OutputCompress, OutputRows: c.OutputRows, ShuffleCodec: c.Compress,

@@ -15,7 +15,7 @@ import (
 // submission, so the SHA-256 of the last executables is kept in the user's cache directory.
 
 const (
-	keptHashes  = 64              // files in the cache; an inode has one of them
+	keptHashes  = 64              // files in the cache; an inode has one
 	keptSize    = 1 << 10         // bytes of a file that are read
 	settledTime = 2 * time.Second // a file that was changed later may change again within one tick of its clock
 )
@@ -47,6 +47,8 @@ func hashFile(identity string) string {
 // keptHash returns the hash of a file with this identity, "" if it is not known. A file that
 // another user may have written is ignored: it could name another program.
 func keptHash(identity string) string {
+	// With NONBLOCK a FIFO in place of the file cannot hang a submission, and with NOFOLLOW a link cannot
+	// lead elsewhere.
 	f, err := os.OpenFile(hashFile(identity), os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return ""

@@ -79,6 +79,7 @@ func clusterFlags(f *flag.FlagSet) (connect func() (feature.Remote, error)) {
 	f.StringVar(&tls.Key, "tls-key", "", "`file` with the key of your certificate")
 	f.StringVar(&tokenFile, "token-file", "", "`file` with the token that identifies you")
 	return func() (feature.Remote, error) {
+		// nil is this process.
 		if master == "" {
 			return nil, nil
 		}

@@ -279,6 +279,8 @@ func (t *target) spec(ctx context.Context, j *feature.PlannedJob) (*slotwisev1.J
 // selfPath returns the path of this program's executable. Where the system can
 // tell, that is the file from which the program was started, even if it was replaced.
 func selfPath() string {
+	// A program that was rebuilt while it runs must upload the file that it was started from, or planning and tasks
+	// would differ.
 	const proc = "/proc/self/exe"
 	if _, err := os.Stat(proc); err == nil {
 		return proc
@@ -357,6 +359,7 @@ func progressOf(s *slotwisev1.JobStatus, elapsed time.Duration) local.Progress {
 		Reduces: int(r.GetTotal()), ReducesDone: int(r.GetDone()), ReducesRunning: int(r.GetRunning()), ReduceFrac: r.GetProgress(),
 		BytesIn: s.GetInputBytes(), Failed: int(m.GetFailed() + r.GetFailed()), LastError: s.GetLastError(), Done: client.Ended(s.GetState()),
 	}
+	// The master counts progress and no bytes, so this is as exact as the progress of the maps.
 	p.BytesRead = int64(p.MapFrac * float64(p.BytesIn))
 	if f := s.GetForecast(); f != nil {
 		in := func(ms int64) time.Duration { return time.Duration(max(0, ms-f.NowMs)) * time.Millisecond }

@@ -35,7 +35,7 @@ type Distinct[K any] struct {
 // registers.
 const DistinctError = 1.04 / 128
 
-// The first byte of a value between map and reduce says what follows.
+// The first byte of a value between map and reduce names the kind of the rest.
 const (
 	oneElement = 0 // a hash, or a number
 	oneSketch  = 1
@@ -86,6 +86,7 @@ func (elementCode) Decode([]byte) ([]byte, error) { return nil, errors.New("a ha
 
 // union returns the sketch of elements and sketches.
 func union(values iter.Seq[[]byte]) (*hyperloglog.Sketch, error) {
+	// All sketches must have 2^14 registers, or they cannot be merged.
 	all := hyperloglog.New14()
 	for b := range values {
 		switch {

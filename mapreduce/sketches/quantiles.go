@@ -99,9 +99,12 @@ func (q Quantiles[K]) merge(values iter.Seq[[]byte]) (*ddsketch.DDSketch, error)
 	if q.Error == 0 {
 		q.Error = 0.01
 	}
+	// Written so that NaN is refused. A smaller error would make sketches of megabytes, and a larger one says
+	// nothing.
 	if !(q.Error >= 0.0001 && q.Error <= 0.5) {
 		return nil, mapreduce.Permanent(fmt.Errorf("Quantiles.Error is %v; it must be from 0.0001 to 0.5", q.Error))
 	}
+	// Its store keeps all bins. One that collapses bins would lose the bound of the error, silently.
 	all, err := ddsketch.NewDefaultDDSketch(q.Error)
 	if err != nil {
 		return nil, mapreduce.Permanent(err)
@@ -114,6 +117,7 @@ func (q Quantiles[K]) merge(values iter.Seq[[]byte]) (*ddsketch.DDSketch, error)
 				return nil, mapreduce.Permanent(fmt.Errorf("%v has no place in quantiles: %w", x, err))
 			}
 		case len(b) > 0 && b[0] == oneSketch:
+			// A sketch of another Error does not merge: its bins have other limits.
 			part, err := ddsketch.DecodeDDSketch(b[1:], store.BufferedPaginatedStoreConstructor, nil)
 			if err == nil {
 				err = all.MergeWith(part)

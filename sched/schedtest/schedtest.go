@@ -233,7 +233,7 @@ type copier struct{}
 // Copy implements sched.Speculate.
 func (copier) Copy(*sched.Round, sched.Offer, sched.Candidate) *job.Task { return nil }
 
-// checkHolder checks that an order visits nothing of what it says that it holds back. A simulation
+// checkHolder checks that an order visits no job that it reports as held back. A simulation
 // leaves out rounds on its word.
 func checkHolder(t *rapid.T, v *sched.View, o sched.Order, h sched.Holder) {
 	for k := range job.Kind(job.Kinds) {

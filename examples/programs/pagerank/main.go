@@ -44,7 +44,7 @@ func load(mapreduce.Params) (*mapreduce.Job, error) {
 		Name: "load", Input: mapreduce.KeyValue, Output: mapreduce.Runs,
 		Mapper: links.Mapper(func(from, to []byte, out *mapreduce.TypedEmitter[string, string]) error {
 			out.Put(string(from), string(to))
-			out.Put(string(to), "") // a page of its own, even without links
+			out.Put(string(to), "") // a page, even without links
 			return nil
 		}),
 		Reducer: mapreduce.ReduceTo(links, pages, func(name string, to iter.Seq[string], out *mapreduce.TypedEmitter[string, page]) error {

@@ -156,7 +156,7 @@ type slowStore struct {
 	b *member
 }
 
-// Save implements replica.Storage. What is sent after it leaves when the disk is ready.
+// Save implements replica.Storage. Messages that are sent after it leave when the disk is ready.
 func (s slowStore) Save(hard raftpb.HardState, entries []raftpb.Entry) error {
 	b := s.b
 	if b.r.now < b.slowUntil && (len(entries) > 0 || !raft.IsEmptyHardState(hard)) {
@@ -276,7 +276,7 @@ func (b *member) send(m raftpb.Message) {
 }
 
 // watchProgress requires, each second, that a master acts within actLimit while a majority runs on
-// disks that work, and all of it is connected.
+// disks that work, and is connected as a whole.
 func (r *cluster) watchProgress() {
 	var since []time.Duration
 	for _, b := range r.members {
@@ -338,7 +338,7 @@ func (r *cluster) led(term uint64) bool {
 	return slices.ContainsFunc(r.members, func(b *member) bool { return b.master != nil && b.master.term > term })
 }
 
-// replace replaces the journal by a snapshot, after a while, in which the member goes on or
+// replace replaces the journal by a snapshot, after a while, in which the member continues or
 // dies. The snapshot equals the core of the leader that proposed it.
 func (b *member) replace() {
 	c := b.store.Replaceable()
@@ -430,7 +430,7 @@ func (b *member) stop(d time.Duration) {
 	})
 }
 
-// wake has a frozen process do at once what it would have done meanwhile.
+// wake has a frozen process catch up at once with the work of the meantime.
 func (b *member) wake() {
 	if !b.frozen {
 		return

@@ -15,7 +15,7 @@ func (b *member) voters() []*slotwisev1.Member {
 	return slices.DeleteFunc(list, func(o *slotwisev1.Member) bool { return o.Learner })
 }
 
-// majority returns the other machines that vote, and how many of them are a majority with this one.
+// majority returns the other machines that vote, and the number that is a majority with this one.
 func (m *master) majority() (others []*member, need int) {
 	for _, o := range m.member.voters() {
 		if o.Id != m.member.id {
@@ -26,7 +26,7 @@ func (m *master) majority() (others []*member, need int) {
 }
 
 // replaceMember begins to replace a member by one with a new directory on the same machine. Half of the
-// times the directory is lost first, and the machine is started with --join before anybody has removed
+// times the directory is lost first, and the machine is started with --join before an operator has removed
 // its former member, as an operator does by mistake.
 func (r *cluster) replaceMember(b *member) {
 	if len(r.members) == 1 || r.replaced != nil {
@@ -51,7 +51,7 @@ func (b *member) renew() {
 	r.after(r.randomUpTo(4*second), b.start)
 }
 
-// leave ends the process of a member that was told that it was removed.
+// leave ends the process of a member that has learned of its removal.
 func (b *member) leave() {
 	if b.up {
 		b.r.counts.Departures++

@@ -15,7 +15,7 @@ import (
 
 // The shared servers of a kind have a directory in the cache with these files:
 //
-//	starting   locked while a process starts the keeper or waits for it
+//	starting   locked while a process starts the keeper or waits until it is ready
 //	lease      locked, shared, by every process that uses the servers
 //	kept       locked by the keeper while it lives
 //	state      the servers' addresses, once they are ready, or the keeper's error

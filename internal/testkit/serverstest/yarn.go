@@ -30,7 +30,7 @@ type YARN struct {
 	nodes    []*process
 }
 
-// The queues of the test's YARN. Nobody may submit to ClosedQueue.
+// The queues of the test's YARN. No user may submit to ClosedQueue.
 const (
 	OpenQueue   = "default"
 	ClosedQueue = "closed"

@@ -71,8 +71,8 @@ func (r *run) version(e storage.Editor, p string) storage.Version {
 	return info.Version
 }
 
-// twoWriters writes one file by two writers at once. A commit publishes the bytes of its own
-// writer, and the other writer changes nothing until its own commit.
+// twoWriters writes one file by two writers at once. A commit publishes the bytes of its
+// writer alone, and the other writer changes nothing until its own commit.
 func (r *run) twoWriters(e storage.Editor) {
 	p := path.Join(r.dir, "twice")
 	first, second := r.begin(e, p, "first"), r.begin(e, p, "second")

@@ -56,7 +56,7 @@ type randomRun struct {
 	target CrashTarget
 	rng    *rand.Rand
 	m      Machine
-	jobs   []*randomJob      // that have neither committed nor aborted
+	jobs   []*randomJob      // that have not ended
 	last   map[string]string // the output of the last job that has committed
 	// hidden are outputs that another job's interrupted commit has moved aside before
 	// they could be read. An abort of that commit brings them back.

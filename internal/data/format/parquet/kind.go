@@ -37,11 +37,10 @@ func newKind(t parquet.Type) *kind {
 	if k.physical == parquet.Int96 {
 		k.layout = format.LocalTime // by convention, a time without a zone
 	}
-	// New files have both; the logical type says more, such as the unit of nanoseconds.
+	// Files of old writers, such as parquet-mr before 1.11 in Spark 2, have converted types alone. The library turns
+	// each into the logical type that replaced it, except INTERVAL, which stays bytes here.
 	if l := t.LogicalType(); l != nil && l.Value != nil {
 		k.logical(l)
-	} else if c := t.ConvertedType(); c != nil {
-		k.converted(*c)
 	}
 	return k
 }
@@ -95,26 +94,6 @@ func unitOf(u types.TimeUnit) time.Duration {
 		return time.Microsecond
 	}
 	return time.Nanosecond
-}
-
-// converted applies the type that files had before there were logical types.
-func (k *kind) converted(c deprecated.ConvertedType) {
-	switch c {
-	case deprecated.UTF8, deprecated.Enum, deprecated.Json:
-		k.text = true
-	case deprecated.Uint8, deprecated.Uint16, deprecated.Uint32, deprecated.Uint64:
-		k.unsigned = true
-	case deprecated.Date:
-		k.layout, k.unit = time.DateOnly, 24*time.Hour
-	case deprecated.TimeMillis:
-		k.layout, k.unit = format.TimeOfDay, time.Millisecond
-	case deprecated.TimeMicros:
-		k.layout, k.unit = format.TimeOfDay, time.Microsecond
-	case deprecated.TimestampMillis:
-		k.layout, k.unit = format.UTCTime, time.Millisecond
-	case deprecated.TimestampMicros:
-		k.layout, k.unit = format.UTCTime, time.Microsecond
-	}
 }
 
 // append adds a value that is not null to a line.

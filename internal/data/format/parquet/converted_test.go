@@ -1,0 +1,60 @@
+package parquet
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/parquet-go/parquet-go"
+	types "github.com/parquet-go/parquet-go/format"
+
+	"github.com/slotwise/slotwise/internal/data/format"
+)
+
+// TestConvertedTypes reads a file as writers made it before there were logical types: its schema has converted
+// types alone. The values and the types of the columns are as with logical types.
+func TestConvertedTypes(t *testing.T) {
+	schema := parquet.NewSchema("t", parquet.Group{
+		"date": parquet.Date(), "dec": parquet.Decimal(2, 9, parquet.Int32Type), "enum": parquet.Enum(), "json": parquet.JSON(),
+		"ms": parquet.Time(parquet.Millisecond), "stamp": parquet.Timestamp(parquet.Microsecond), "text": parquet.String(), "u": parquet.Uint(8),
+	})
+	var b bytes.Buffer
+	w := parquet.NewGenericWriter[any](&b, schema)
+	row := parquet.Row{
+		parquet.Int32Value(19844), parquet.Int32Value(-1234), parquet.ByteArrayValue([]byte("A")), parquet.ByteArrayValue([]byte("{}")),
+		parquet.Int32Value(30_600_500), parquet.Int64Value(1_714_550_400_000_001), parquet.ByteArrayValue([]byte("x\ty")), parquet.Int32Value(200),
+	}
+	for i := range row {
+		row[i] = row[i].Level(0, 0, i)
+	}
+	if _, err := w.WriteRows([]parquet.Row{row}); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	const want = "2024-05-01\t-12.34\tA\t{}\t08:30:00.5\t2024-05-01T08:00:00.000001Z\tx\\ty\t200\n"
+	meta, at := footer(t, b.Bytes())
+	for _, old := range []bool{false, true} {
+		for i := range meta.Schema {
+			if e := &meta.Schema[i]; old && e.Type.Valid {
+				if !e.ConvertedType.Valid {
+					t.Fatalf("column %s has no converted type", e.Name)
+				}
+				e.LogicalType = types.LogicalType{}
+			}
+		}
+		file := withFooter(t, b.Bytes()[:at], meta)
+		if got, err := lines(file, "parquet"); err != nil || got != want {
+			t.Errorf("old %v: %q, %v; want %q", old, got, err, want)
+		}
+		columns, _, err := format.Types(&format.Source{File: bytes.NewReader(file), Size: int64(len(file)), To: int64(len(file))}, &format.Spec{Name: format.Parquet})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, want := range []string{"date", "decimal(9,2)", "string", "string", "time", "timestamp UTC", "string", "int"} {
+			if columns[i].Type != want {
+				t.Errorf("old %v: column %s has the type %s, want %s", old, columns[i].Name, columns[i].Type, want)
+			}
+		}
+	}
+}

@@ -43,9 +43,13 @@ func openCSV(src *Source, s *Spec) (Records, error) {
 	if err != nil && err != io.EOF {
 		return nil, err
 	}
+	// Excel writes this mark, and it would become a part of the first name. A source with FirstLine begins
+	// elsewhere in the file, where the same bytes are a character.
 	if src.FirstLine == nil && bytes.Equal(head, utf8Mark) {
 		b.Discard(len(utf8Mark))
 	}
+	// By the mark alone. A file in UTF-16 without one has a zero byte in most characters and fails by its
+	// columns.
 	if src.FirstLine == nil && isUTF16(head) {
 		return nil, errUTF16
 	}
@@ -54,6 +58,8 @@ func openCSV(src *Source, s *Spec) (Records, error) {
 	// Without the promise, bad=skip may still lose all lines up to the next quote.
 	r.csv.single, r.csv.cut = s.SkipBad && s.SingleLines, s.SkipBad
 	var first []csvField
+	// A part lacks the names and a sure line end. Both come from the file's first record, which costs
+	// one small read for each task.
 	if r.part {
 		first, r.csv.ends, err = firstRecord(src, s)
 	} else {
@@ -63,6 +69,8 @@ func openCSV(src *Source, s *Spec) (Records, error) {
 		return r.openEmpty(s)
 	}
 	if err != nil {
+		// Even with bad=skip: without this record there is no number of fields by which others could be
+		// called bad.
 		return nil, fmt.Errorf("the first line: %w", err)
 	}
 	names := make([]string, len(first))
@@ -71,6 +79,8 @@ func openCSV(src *Source, s *Spec) (Records, error) {
 			names[i] = strconv.Itoa(i + 1)
 		}
 	}
+	// The first record is data in such a file. A part has read it only for the number of columns, and the
+	// source at 0 returns it.
 	if s.NoHeader && !r.part {
 		r.held = first
 	}
@@ -78,6 +88,8 @@ func openCSV(src *Source, s *Spec) (Records, error) {
 	if !s.NoHeader && !r.part && src.To >= src.Size && innerCR(first) && r.csv.atEnd() {
 		return nil, retry.Permanent(errMixedEnds)
 	}
+	// In a file of one column an empty line is a record with null, as DuckDB writes it. With a header the
+	// lines before it are no data either.
 	if !s.NoHeader || len(names) > 1 {
 		r.nulls = 0 // empty lines before the first record of several fields are no records
 	}
@@ -112,6 +124,8 @@ func (r *csvRecords) first() ([]csvField, error) {
 // openEmpty opens a file without a first record. If the other files of the input have one
 // column and no header, its empty lines are nulls.
 func (r *csvRecords) openEmpty(s *Spec) (Records, error) {
+	// With several columns an empty line is no record. s.First is the only hint here at how many the input
+	// has.
 	if !s.NoHeader || r.nulls == 0 || s.First != nil && len(s.First.Columns) != 1 {
 		r.nulls = 0
 		return r, nil
@@ -139,6 +153,8 @@ func firstRecord(src *Source, s *Spec) ([]csvField, csvEnds, error) {
 	}
 	c := newCSVReader(bytes.NewReader(bytes.TrimPrefix(line, utf8Mark)), s.Separator)
 	fields, err := c.read()
+	// The source at 0 would skip the empty line and find the names behind it. A part would have to read on,
+	// and FirstLine returns one line.
 	if err == io.EOF || err == nil && len(fields) == 1 && fields[0].isNull() {
 		err = errors.New("it is empty, and parts of the file need its names: remove it, or leave out lines=single")
 	}
@@ -151,6 +167,8 @@ func (r *csvRecords) Next(buf []byte) ([]byte, error) {
 		r.nulls--
 		return r.append(buf, []csvField{{}}), nil
 	}
+	// Its slices belong to the csvReader's buffer. They are valid here, because nothing has called read
+	// since.
 	fields := r.held
 	if r.held = nil; fields == nil {
 		var err error
@@ -184,6 +202,8 @@ func (r *csvRecords) read() ([]csvField, error) {
 		return nil, r.leaveOut(err)
 	case len(fields) == len(r.names):
 		return fields, nil
+	// A record with too few or too many fields has a wrong separator or a missing quote somewhere. Filling it
+	// with nulls, as some readers do, would move values to other columns.
 	case len(fields) > 1 || !fields[0].isNull():
 		return nil, r.leaveOut(&csvError{r.csv.line, fmt.Errorf("it has %s, and the first record of the file has %d",
 			count(len(fields), "field"), len(r.names))})
@@ -192,9 +212,11 @@ func (r *csvRecords) read() ([]csvField, error) {
 }
 
 // leaveOut counts a record that has not the form of CSV and returns nil if such records are left out, and otherwise
-// explains the error. A record that is too long was not read to its end, so the reader cannot go on behind it.
+// explains the error. A record that is too long was not read to its end, so the reader cannot continue behind it.
 func (r *csvRecords) leaveOut(err error) error {
 	var form *csvError
+	// Only an error of the form. A failed read must fail the attempt, or bad=skip would drop the rest of a
+	// file.
 	if r.skip && errors.As(err, &form) && !errors.Is(err, errLongRecord) {
 		r.src.bad()
 		return nil

@@ -56,6 +56,9 @@ type csvReader struct {
 }
 
 // csvEnds says which bytes end a record of a file.
+//
+// Parts of a divided file take the answer of its first line (firstRecord). A part alone could decide
+// otherwise than its neighbours, and a record on their border would be lost.
 type csvEnds uint8
 
 const (
@@ -78,6 +81,7 @@ func (c *csvReader) read() ([]csvField, error) {
 	}
 	c.line = c.lines + 1
 	c.fields = c.fields[:0]
+	// Nearly all records. Without a quote the separators are the only borders, so a search finds them all.
 	if quotes == 0 {
 		c.lines++
 		c.split(trimLineEnd(record))
@@ -107,6 +111,7 @@ func (c *csvReader) next() (record []byte, quotes int, err error) {
 		// Only of this line: size is where the lines that were counted before end.
 		quotes += bytes.Count(c.buf[c.at+size:c.at+end], []byte{'"'})
 		// At the end of the file an open quote ends the record, too: parse finds the error.
+		// end == size says that lineEnd found no further byte: the file is at its end.
 		if quotes%2 == 0 || end == size || c.single {
 			record = c.buf[c.at : c.at+end]
 			c.at += end
@@ -114,6 +119,7 @@ func (c *csvReader) next() (record []byte, quotes int, err error) {
 		}
 		// A quote in a field without quotes opens nothing. Were it counted, the record would take with it all
 		// lines up to the next quote, which may be far.
+		// Only for the first line, so that a long record is parsed once and not once for each of its lines.
 		if record = c.buf[c.at : c.at+end]; c.cut && size == 0 && c.isBad(record) {
 			c.at += end
 			return record, quotes, nil
@@ -142,12 +148,15 @@ func (c *csvReader) decideEnds() {
 // decides for LF, unless its record is empty: files of old Macs may begin with an empty line of
 // another program.
 func (c *csvReader) endsWithin(limit int) csvEnds {
+	// An error of the source waits in failed: the records that were read before it are delivered first, as
+	// without this look ahead.
 	for !c.eof && c.failed == nil && c.n-c.at < limit {
 		c.failed = c.fill() // after the records before it
 	}
 	text := c.buf[c.at:c.n]
 	text = text[:min(len(text), limit)]
 	ends := endsLF
+	// A doubled quote toggles twice, so the parity is right without looking at pairs.
 	for quoted, empty := false, true; len(text) > 0; {
 		i := bytes.IndexAny(text, "\"\r\n")
 		if i < 0 {
@@ -177,6 +186,7 @@ const decideTo = 1 << 20
 
 // atEnd reports whether there is nothing behind the last record.
 func (c *csvReader) atEnd() bool {
+	// A Read may return no bytes, so one fill may not be enough.
 	for c.at == c.n && !c.eof && c.failed == nil {
 		c.failed = c.fill()
 	}
@@ -189,6 +199,7 @@ func (c *csvReader) lineEnd(from int) (int, error) {
 	for scanned := from; ; {
 		text := c.buf[c.at+scanned : c.n]
 		i := bytes.IndexByte(text, '\n')
+		// Both kinds end a record here: a file of an old Mac may have gained lines with LF at its end.
 		if c.ends != endsLF {
 			before := text
 			if i >= 0 {
@@ -196,6 +207,8 @@ func (c *csvReader) lineEnd(from int) (int, error) {
 			}
 			// The CR of a CR LF ends nothing by itself. Behind a CR at the end of the buffer an LF
 			// may follow.
+			// cr+1 == i is CR LF, which the LF ends. Taking the CR for an end of its record would leave an
+			// empty line behind it.
 			if cr := bytes.IndexByte(before, '\r'); cr >= 0 && cr+1 != i && (cr+1 < len(text) || c.eof) {
 				i = cr
 			}
@@ -210,6 +223,7 @@ func (c *csvReader) lineEnd(from int) (int, error) {
 		if c.ends != endsLF && bytes.HasSuffix(text, []byte{'\r'}) {
 			scanned-- // look at it again with the next byte
 		}
+		// Tested where more must be read. Records that already fit into the buffer may be somewhat longer.
 		if scanned > maxRecord {
 			return 0, &csvError{c.lines + 1, errLongRecord}
 		}
@@ -225,6 +239,8 @@ func (c *csvReader) fill() error {
 	if c.failed != nil {
 		return c.failed
 	}
+	// Moving bytes only when the buffer is full keeps the copies few: a buffer of 64 KiB holds hundreds of
+	// records.
 	if c.n == len(c.buf) {
 		buf := c.buf
 		// Otherwise the bytes before at are free, and moving the rest to the front makes room enough.
@@ -285,12 +301,15 @@ func (c *csvReader) parse(record []byte) error {
 	c.unescaped = c.unescaped[:0]
 	for {
 		var f csvField
+		// Only the first byte of a field opens quotes. By RFC 4180 a space before it is a part of the text.
 		if len(record) > 0 && record[0] == '"' {
 			text, rest, err := c.quoted(record[1:])
 			if err != nil {
 				return err
 			}
 			f, record = csvField{text, true}, rest
+			// Such text usually follows a quote that its writer forgot to double. Joining it to the field
+			// would hide that.
 			if len(rest) > 0 && !bytes.HasPrefix(rest, c.separator) {
 				return fmt.Errorf("field %d goes on after its closing quote, with %.20q", len(c.fields)+1, rest)
 			}
@@ -320,6 +339,7 @@ func (c *csvReader) quoted(s []byte) (text, rest []byte, err error) {
 		if i < 0 {
 			return nil, nil, errOpenQuote
 		}
+		// The closing quote. A field without doubled ones stays a slice of the record, and nothing is copied.
 		if i+1 == len(s) || s[i+1] != '"' {
 			text, rest = s[:i], s[i+1:]
 			break

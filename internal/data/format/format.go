@@ -7,6 +7,16 @@
 //
 // The formats csv, json and sequence are always there. A program enables the formats with
 // large libraries, parquet and avro, by the feature of package mapreduce/formats.
+//
+// A file passes through four hands. Package input finds its format, by the user's choice or by Identify, and
+// divides it if Divide allows that. Open wraps the source, so that an error of storage is distinguished from
+// a fault of the content (watched). The format decodes records and passes each field to a Line, which tests
+// the conditions and writes the field's text. reader collects lines for the engine.
+//
+// To add a format: implement Records, Types if its files state the types of their columns, and Rows if it is
+// written. Add its name to Names and OutputNames, and its Format to builtin, or to enabled if it links a
+// large library. If it compresses parts of a file, partCodecs lists its codecs. A suffix decides before the
+// first bytes do (input.contentOf), so that a damaged .parquet file is an error and not text.
 package format
 
 import (
@@ -103,6 +113,9 @@ func (f *Format) Binary() bool { return f.Magic != nil }
 func always(*Spec) bool { return true }
 
 // builtin are the formats that every program has.
+// Text is not among them: package input reads lines without a Records, because a line needs no decoding. JSON
+// lines can be divided at every LF, since JSON writes an LF in a text as \n. A CSV file can be divided only
+// if the user promises that no quoted field has an LF.
 var builtin = []*Format{
 	{Name: CSV, Divide: func(s *Spec) bool { return s.SingleLines }, Open: openCSV, Create: createCSV},
 	{Name: JSON, Divide: always, Open: openJSON, Create: createJSON, UTF8: true},
@@ -110,6 +123,8 @@ var builtin = []*Format{
 }
 
 // enabled has the other formats, by name.
+// One pointer for each format and no map: Enable may run while a job of the same process reads files, and a
+// pointer needs no lock on that path.
 var enabled = struct{ parquet, avro atomic.Pointer[Format] }{}
 
 // Enable adds formats to this process, parquet and avro. It may be called any number of
@@ -200,6 +215,8 @@ func (r *reader) Read(p []byte) (int, error) {
 		}
 		r.fill()
 	}
+	// An error waits until the lines before it are consumed. So the job fails at the same record, whatever
+	// the size of p is.
 	if len(r.rest) == 0 {
 		return 0, r.err
 	}
@@ -223,6 +240,9 @@ func (r *reader) pause() bool {
 }
 
 // fill collects lines until there are enough or a pause is due. A panic of a format's library over a damaged file becomes an error.
+// The recovery is for parquet-go, which panics over some damaged pages. Without it one bad file would end a
+// worker's child, or all jobs of slotwise run, without the name of the file. The lines that fill has
+// collected are dropped with the error: the task fails, and its output is never committed.
 func (r *reader) fill() {
 	defer func() {
 		if p := recover(); p != nil {
@@ -230,6 +250,9 @@ func (r *reader) fill() {
 		}
 	}()
 	buf := r.buf[:0]
+	// Lines are collected, because a call of Read for each line would cost more than the decoding of a short
+	// one. The test of due is inside the loop: a condition that few records meet would otherwise keep the
+	// caller here for a whole row group, and its heartbeat would report no progress.
 	for len(buf) < fillTo && r.err == nil && !r.due() {
 		var next []byte
 		if next, r.err = r.records.Next(buf); r.err == nil {
@@ -239,6 +262,8 @@ func (r *reader) fill() {
 			buf = next
 		}
 	}
+	// Next may have moved the bytes to a larger array. Keeping that array saves an allocation for each later
+	// fill.
 	r.buf, r.rest = buf, buf
 }
 
@@ -253,10 +278,13 @@ func Open(src *Source, s *Spec) (r io.ReadCloser, err error) {
 			r, err = nil, fmt.Errorf("the file is damaged: %v", p)
 		}
 	}()
+	// At the task and not only in the plan: a worker's program may lack a format that the submitter's has.
 	f, err := Get(s.Name)
 	if err != nil {
 		return nil, err
 	}
+	// From here on the format sees only the watched source, so that no read escapes the count of bytes
+	// and of failures.
 	w := watch(src)
 	records, err := f.Open(&w.Source, s)
 	if err != nil {

@@ -48,7 +48,7 @@ func decompress(codec string, r io.Reader) (io.ReadCloser, error) {
 	return zlib.NewReader(r)
 }
 
-// Keys and values are what the streaming of Hadoop 3.4.2 gave to cat as a mapper: with stream.map.input=typedbytes
+// Keys and values are the fields that the streaming of Hadoop 3.4.2 gave to cat as a mapper: with stream.map.input=typedbytes
 // and SequenceFileInputFormat, and as text with AutoInputFormat. Random bytes are no lines that cat's output shows.
 func TestStreamedSequences(t *testing.T) {
 	for name, want := range map[string][2]string{ // SHA-256 of the mapper's input

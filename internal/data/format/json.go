@@ -15,6 +15,9 @@ import (
 )
 
 // jsonRecords reads lines with a JSON object each.
+//
+// Without columns and conditions each line is checked and passed on unchanged: its numbers keep all digits,
+// and its names their order. Otherwise the wanted fields are decoded.
 type jsonRecords struct {
 	r    *bufio.Reader
 	src  *Source
@@ -37,6 +40,7 @@ func openJSON(src *Source, s *Spec) (Records, error) {
 		if err != nil && err != io.EOF {
 			return nil, err
 		}
+		// Peek returns fewer than two bytes for a file of one byte, which is no mark.
 		if isUTF16(head) {
 			return nil, errUTF16
 		}
@@ -71,6 +75,7 @@ func (r *jsonRecords) Next(buf []byte) ([]byte, error) {
 	if err != nil {
 		return buf, err
 	}
+	// Empty lines are allowed between objects. A CR of CR LF goes here, too.
 	if line = bytes.TrimSpace(line); len(line) == 0 {
 		return buf, nil
 	}
@@ -93,12 +98,15 @@ func (r *jsonRecords) Next(buf []byte) ([]byte, error) {
 func (r *jsonRecords) read() ([]byte, error) {
 	line, err := r.r.ReadSlice('\n')
 	// ReadSlice returns a slice of its buffer and costs no copy, but a longer line does not fit.
+	// r.long is kept, so a file of long lines allocates once. There is no bound as in CSV: a line ends at the
+	// next LF whatever it contains.
 	if err == bufio.ErrBufferFull {
 		r.long = append(r.long[:0], line...)
 		line, err = r.r.ReadBytes('\n')
 		r.long = append(r.long, line...)
 		line = r.long
 	}
+	// The next call returns io.EOF again, without bytes.
 	if err == io.EOF && len(line) > 0 {
 		err = nil
 	}
@@ -119,17 +127,22 @@ func (r *jsonRecords) convert(buf, line []byte) ([]byte, error) {
 		return buf, errNoObject
 	}
 	if r.line == nil {
+		// Checked although nothing is decoded: a torn line in the middle of an input, from a writer that was
+		// killed, would reach the mapper as a record.
 		if !json.Valid(line) {
 			return buf, errNoObject
 		}
 		return append(append(buf, line...), '\n'), nil
 	}
+	// Only one level is decoded. RawMessage keeps the spelling of nested values and numbers. Of a
+	// repeated name the last value counts, as in JavaScript and PostgreSQL's jsonb.
 	var object map[string]json.RawMessage
 	if err := json.Unmarshal(line, &object); err != nil {
 		return buf, fmt.Errorf("%w: %w", errNoObject, err)
 	}
 	r.line.Begin(buf)
 	for _, c := range r.names {
+		// An explicit null is not missing: its RawMessage has four bytes.
 		if object[c] == nil && r.spec.Missing == MissingError {
 			return buf, fmt.Errorf("%w column %s, and --missing error refuses that", errLacks, c)
 		}
@@ -138,6 +151,7 @@ func (r *jsonRecords) convert(buf, line []byte) ([]byte, error) {
 		}
 	}
 	// Without the option columns the fields served the conditions only.
+	// For a dropped record End has cut the fields off, so whole is the buffer without a line.
 	if whole := r.line.End(); len(r.spec.Columns) > 0 || r.line.dropped {
 		return whole, nil
 	}
@@ -163,12 +177,17 @@ func (r *jsonRecords) field(v json.RawMessage) error {
 		}
 		// The text may have U+FFFD itself, written out or as an escape. The library has added any
 		// further one.
+		// A field with an escaped backslash before ufffd counts one too many here, so half a pair in the same
+		// field would pass as U+FFFD. A wrong refusal is not possible.
 		if n := strings.Count(s, replacement); n > 0 && n > strings.Count(string(v), replacement)+strings.Count(strings.ToLower(string(v)), `\ufffd`) {
 			return errors.New("its text has half of a surrogate pair, such as \\ud800, which stands for no character")
 		}
+		// JSON has no dates, so a text may be one, and a condition with a date compares it as such.
 		r.line.Untyped([]byte(s))
 	case v[0] == '{' || v[0] == '[':
 		var b bytes.Buffer
+		// The line must be one line, and objects may have been written with spaces. An LF cannot occur: the
+		// file's lines have none.
 		if err := json.Compact(&b, v); err != nil {
 			return err
 		}

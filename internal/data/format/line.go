@@ -10,15 +10,19 @@ import (
 )
 
 // Line builds the line of a record, field by field, in the way that a Spec asks for. The caller adds
-// the fields that the file has; the Line adds those of the file's path, and leaves out a record that
+// the fields that the file has; the Line adds the fields of the file's path, and leaves out a record that
 // does not meet the conditions.
+//
+// A record of numbers and texts costs no allocation: buf is the caller's, text is reused, and fields stays
+// nil unless the input has conditions or columns in its paths. The methods add the next field of the file in
+// turn; n finds its row in fields.
 type Line struct {
 	buf    []byte
 	start  int // of the line in buf
 	json   bool
 	raw    bool    // as Java's toString, without escapes unless stream is set
 	stream string  // Spec.Stream
-	fields []field // only if one of them is fixed, hidden or has conditions
+	fields []field // only if some field is fixed, hidden or has conditions
 	names  []string
 	n      int // fields so far, fixed and hidden ones included
 
@@ -62,6 +66,8 @@ func newLine(s *Spec, fields []field) *Line {
 
 // Begin begins a line after the content of buf.
 func (l *Line) Begin(buf []byte) {
+	// The fields of a dropped record are written all the same, until End cuts them off. Testing dropped in
+	// every method would cost every record of a job without conditions.
 	l.buf, l.n, l.start, l.dropped = buf, 0, len(buf), false
 	if l.json {
 		l.buf = append(l.buf, '{')
@@ -90,6 +96,7 @@ func (l *Line) addFixed() {
 	for l.n < len(l.fields) && l.fields[l.n].fixed != nil {
 		f := &l.fields[l.n]
 		switch l.test(f, []byte(f.fixed.Value), f.fixed.Null, classUntyped); {
+		// Its position is behind all visible fields, so no separator is due.
 		case f.hidden:
 			l.n++
 		case f.fixed.Null:
@@ -113,6 +120,7 @@ func (l *Line) special() bool {
 // test compares a field with its conditions.
 func (l *Line) test(f *field, text []byte, null bool, is class) {
 	for i := range f.conditions {
+		// After the first failure match is not called again for this record.
 		l.dropped = l.dropped || !f.conditions[i].match(text, null, is)
 	}
 }
@@ -203,6 +211,8 @@ func (l *Line) Float(f float64, bits int) {
 	}
 	l.next()
 	// JSON has no such numbers. As text they stay readable, and the line stays valid.
+	// Other programs read "NaN" as text and can convert it. A bare NaN would make the whole line unreadable
+	// for them.
 	if l.json && (math.IsNaN(f) || math.IsInf(f, 0)) {
 		l.buf = append(strconv.AppendFloat(append(l.buf, '"'), f, 'g', -1, bits), '"')
 		return
@@ -252,6 +262,8 @@ func (l *Line) appendString(s []byte) {
 	switch {
 	case l.json:
 		l.buf = appendJSON(l.buf, s)
+	// fs -text prints what the file has. A streaming job with as=bytes or as=string passes the line to a
+	// reader of fields, so there a TAB in a text must stay data.
 	case l.raw && l.stream == "":
 		l.buf = append(l.buf, s...)
 	default:
@@ -261,6 +273,8 @@ func (l *Line) appendString(s []byte) {
 
 // Bytes adds bytes that are no text: base64 in JSON.
 func (l *Line) Bytes(b []byte) {
+	// Without JSON bytes are text with escapes, which loses nothing: four bytes have escapes, and all others
+	// stay.
 	if !l.json {
 		l.String(b)
 		return
@@ -311,6 +325,7 @@ func (l *Line) Any(v any) error {
 	case json.Number:
 		l.Number(string(v))
 	case beyondJSON:
+		// The text is JSONFloat's, so the error cannot occur for values of this program's own formats.
 		f, err := strconv.ParseFloat(string(v), 64)
 		if err != nil {
 			return err
@@ -376,6 +391,8 @@ func appendJSON(buf, s []byte) []byte {
 			s = s[1:]
 			continue
 		}
+		// For bytes that are no UTF-8 DecodeRune returns U+FFFD and 1, so each becomes one replacement and
+		// none is skipped.
 		r, n := utf8.DecodeRune(s)
 		buf = utf8.AppendRune(buf, r)
 		s = s[n:]

@@ -25,6 +25,7 @@ func parseMoment(s string) (m moment, ok bool) {
 		return m, false
 	}
 	// A date has its first colon behind a date and a separator, at the tenth byte or later.
+	// So the position of the colon alone decides, and no text is tried in two ways.
 	if at := strings.IndexByte(s, ':'); at == 1 || at == 2 {
 		m.clock = true
 		s, ok = m.parseClock(s)
@@ -41,6 +42,7 @@ func parseMoment(s string) (m moment, ok bool) {
 	year, s, ok1 := digits(s, 4, 9, '-')
 	month, s, ok2 := digits(s, 1, 2, '-')
 	day, s, ok3 := digits(s, 1, 2, 0)
+	// Nine digits of a year are about 3e16 seconds, so Unix below does not overflow.
 	date := time.Date(sign*year, time.Month(month), day, 0, 0, 0, 0, time.UTC)
 	// time.Date turns February 30 into March 1, which the user did not write.
 	if !ok1 || !ok2 || !ok3 || date.Day() != day || int(date.Month()) != month {
@@ -69,6 +71,8 @@ func (m *moment) parseClock(s string) (rest string, ok bool) {
 		return s, false
 	}
 	m.seconds = int64(hour) * 3600
+	// Minutes and seconds have two digits, because 8:5 is a typing error more often than a time. Second 60 is
+	// refused: Parquet and Avro have no leap seconds with which it could be equal.
 	for _, unit := range []int64{60, 1} {
 		after, more := strings.CutPrefix(s, ":")
 		if !more {
@@ -99,6 +103,7 @@ func (m *moment) parseZone(s string) (rest string, ok bool) {
 	}
 	hours, rest, ok := digits(s[1:], 2, 2, 0)
 	minutes := 0
+	// Both +02 and +0200 are common: PostgreSQL prints the first, many logs the second.
 	if ok && rest != "" {
 		minutes, rest, ok = digits(strings.TrimPrefix(rest, ":"), 2, 2, 0)
 	}
@@ -132,5 +137,7 @@ func digits(s string, least, most int, after byte) (n int, rest string, ok bool)
 
 // compare orders two points in time, or two times of day.
 func (m *moment) compare(n *moment) int {
+	// Fractions are compared as text, which is exact for any number of digits. The zeros at their ends are
+	// gone, so equal fractions have equal texts.
 	return cmp.Or(cmp.Compare(m.seconds, n.seconds), strings.Compare(m.fraction, n.fraction))
 }

@@ -84,12 +84,15 @@ func ParseOutput(text string) (*Output, error) {
 			return nil, err
 		}
 	}
+	// Last, so that a wrong option of format text is an error with its name and not ignored.
 	if o.Name != "" && o.Name != Text {
 		return o, nil
 	}
 	if len(words) > 1 || named {
 		return nil, fmt.Errorf("text has no options; columns are for csv, json, parquet and avro")
 	}
+	// A nil Output means TextOutputFormat: package output writes key, TAB and value itself, without rows and
+	// escapes.
 	return nil, nil
 }
 
@@ -102,6 +105,7 @@ func (o *Output) option(w string) error {
 	switch {
 	case w == "header=no":
 		o.NoHeader = true
+	// For commands that know no escapes and print paths of Windows or regular expressions.
 	case w == "escapes=no":
 		o.NoEscapes = true
 	case w == "as=typed" && o.Name == Sequence:
@@ -144,9 +148,13 @@ func (o *Output) setColumns(list []string) error {
 			}
 			c = Column{text[:i], Type(t)}
 		}
+		// The name becomes a word of this option, a header of CSV and a key of JSON. TAB and line breaks
+		// would survive in none of the three.
 		if c.Name == "" || !utf8.ValidString(c.Name) || strings.ContainsAny(c.Name, "\t\r\n") {
 			return fmt.Errorf("the column %q has no usable name: it is empty or has a TAB, a line break or bytes that are not UTF-8", text)
 		}
+		// Here and not when the first task opens its file: the library would refuse the schema after the maps
+		// have run.
 		if o.Name == Avro && !avroName(c.Name) {
 			return fmt.Errorf("the column %q has a name that Avro does not allow: letters of ASCII, digits and _, and no digit first", c.Name)
 		}
@@ -202,6 +210,8 @@ func (o *Output) String() string {
 
 // partCodecs are the codecs of formats whose files are compressed in parts. Files of other
 // formats are compressed as a whole.
+// lz4 is absent everywhere: readers of Parquet disagree about its framing, Avro has no such codec, and
+// Hadoop's Lz4Codec has other blocks.
 var partCodecs = map[string][]string{
 	Parquet:  {"none", "gzip", "zstd", "snappy"},
 	Avro:     {"none", "deflate", "zstd", "snappy"},
@@ -244,6 +254,9 @@ func (o *Output) columns() []Column {
 }
 
 // Value is a field of a row. Only the field of its column's type is set.
+//
+// Bytes is a slice of the caller's key or value, or of Writer.buf. It is valid until the next Write, so a
+// Rows that buffers must copy it.
 type Value struct {
 	Null  bool
 	Bytes []byte // of strings, too
@@ -269,6 +282,9 @@ type Rows interface {
 // them; the field of one column may contain TABs. Fields have the escapes that Format describes,
 // unless NoEscapes is set. Without the option columns a line is key and value, divided at the first
 // TAB and without escapes.
+//
+// The rule exists for programs of both kinds. A mapper in Go emits key and value, which may contain any
+// bytes. A streaming command prints one line, in which a TAB can only be a border.
 type Writer struct {
 	rows    Rows
 	utf8    bool // strings must be UTF-8
@@ -292,6 +308,8 @@ func NewWriter(w io.Writer, o *Output, codec string) (*Writer, error) {
 	}
 	out := &Writer{utf8: f.UTF8, columns: o.columns(), named: len(o.Columns) > 0, escapes: !o.NoEscapes}
 	out.row = make([]Value, len(out.columns))
+	// A copy with the columns filled in. The caller's Output is the job's, which several tasks of one process
+	// share.
 	named := *o
 	named.Columns = out.columns
 	out.rows, err = f.Create(w, &named, codec)
@@ -335,6 +353,8 @@ func (w *Writer) divide(key, value []byte) error {
 		if err := w.set(&row[0], &columns[0], key); err != nil {
 			return err
 		}
+		// An error and no silent loss of the value, whichever of the two the job's author meant by the
+		// column.
 		if columns, row = columns[1:], row[1:]; len(row) == 0 {
 			return fmt.Errorf("it has a key and a value, and the format has one column")
 		}
@@ -358,6 +378,8 @@ func (w *Writer) divide(key, value []byte) error {
 		}
 		return w.set(&row[0], &columns[0], line)
 	}
+	// Counted before any field is set: the message can then state both numbers. Missing fields do not become
+	// null, because a command that forgets to escape a TAB would shift its columns unnoticed.
 	if n := bytes.Count(line, []byte{'\t'}) + 1; n != len(row) {
 		return fmt.Errorf("%.100q has %s, and the format has %s for it", line, count(n, "field"), count(len(row), "column"))
 	}
@@ -405,6 +427,9 @@ func (w *Writer) unescape(field []byte) []byte {
 }
 
 // AppendUnescaped appends a field of a line without its escapes.
+//
+// A backslash before any other byte disappears and the byte stays, as in PostgreSQL's COPY. A backslash at
+// the end of the field stays.
 func AppendUnescaped(buf, field []byte) []byte {
 	for i := 0; i < len(field); i++ {
 		c := field[i]
@@ -435,6 +460,8 @@ func (w *Writer) set(v *Value, c *Column, text []byte) (err error) {
 		if v.Bytes = text; w.utf8 && !utf8.Valid(text) {
 			err = fmt.Errorf("%.100q is not UTF-8; declare the column as columns=%s:bytes", text, c.Name)
 		}
+	// A command prints nothing for a missing number. A string column keeps the empty text, which differs from
+	// null there.
 	case len(text) == 0:
 		v.Null = true
 	case c.Type == Int:
@@ -446,6 +473,7 @@ func (w *Writer) set(v *Value, c *Column, text []byte) (err error) {
 			err = fmt.Errorf("%.100q is no number", text)
 		}
 	default:
+		// The map has 0 for all other words, so both tests need one look each and no second result.
 		if v.Bool = truth[string(text)] > 0; truth[string(text)] == 0 {
 			err = fmt.Errorf("%.100q is neither true nor false", text)
 		}
@@ -487,6 +515,8 @@ func createJSON(w io.Writer, o *Output, _ string) (Rows, error) {
 	for i, c := range o.Columns {
 		names[i] = c.Name
 	}
+	// One Line for the file: it has the names with their quotes and escapes ready, which would otherwise be
+	// encoded for each row.
 	line := NewLine(&Spec{JSON: true}, names)
 	return &textRows{w: w, append: func(buf []byte, row []Value) []byte {
 		line.Begin(buf)
@@ -533,6 +563,8 @@ func createCSV(w io.Writer, o *Output, _ string) (Rows, error) {
 		}
 		return append(buf, '\n')
 	}}
+	// Into the buffer and not to w: a task without records still writes the header, at Close, and a reader of
+	// several part files finds one in each.
 	if !o.NoHeader {
 		for i, c := range o.Columns {
 			if i > 0 {
@@ -549,6 +581,8 @@ func createCSV(w io.Writer, o *Output, _ string) (Rows, error) {
 // empty, if a reader might trim it, or if it begins with bytes that a reader removes from the
 // start of a file.
 func appendCSV(buf, s, separator []byte) []byte {
+	// The empty text needs quotes because without them it is null. A space at an end needs them because some
+	// readers trim it, and RFC 4180 does not.
 	if len(s) > 0 && s[0] != ' ' && s[len(s)-1] != ' ' && !bytes.HasPrefix(s, utf8Mark) && !bytes.ContainsAny(s, "\"\r\n") && !bytes.Contains(s, separator) {
 		return append(buf, s...)
 	}

@@ -27,9 +27,12 @@ func PartitionsOf(uri string) (all []Partition) {
 			continue
 		}
 		p := Partition{Name: name, Value: unescapePath(value)}
+		// Compared before the escapes are removed: Hive writes this name for null, and a text that equals it
+		// has none.
 		if value == hiveNull {
 			p = Partition{Name: name, Null: true}
 		}
+		// Removed and not replaced: the order is the order of the directories that count.
 		if i := findPartition(all, name); i >= 0 {
 			all = append(all[:i], all[i+1:]...)
 		}
@@ -48,7 +51,7 @@ func findPartition(all []Partition, name string) int {
 	return -1
 }
 
-// unescapePath decodes %XX. A text with another % stays as it is.
+// unescapePath decodes %XX. A text with another % stays unchanged.
 // It replaces net/url's PathUnescape, because every program would link net/url for this function.
 func unescapePath(s string) string {
 	if !strings.Contains(s, "%") {
@@ -60,6 +63,8 @@ func unescapePath(s string) string {
 			plain = append(plain, s[i])
 			continue
 		}
+		// Hive escapes % itself, so an incomplete escape means that another program made the directory. Its
+		// name is then meant literally.
 		if i+3 > len(s) {
 			return s
 		}

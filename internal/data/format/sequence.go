@@ -38,11 +38,18 @@ const (
 	maxMeta = 1 << 16 // pairs
 )
 
+// Hadoop has written version 6 since 2008. Versions 4 and 5 differ in the header only: 5 added the codec's
+// class, 6 the metadata. Versions before 4 have no blocks and store the class names as the older UTF8, and
+// are refused.
 func isSequence(head []byte) bool {
 	return len(head) >= 4 && string(head[:3]) == "SEQ" && head[3] >= 4 && head[3] <= 6
 }
 
 // sequence reads a SequenceFile.
+//
+// A group belongs to the source in which the marker before it begins. Hadoop divides in the same way (its
+// SequenceFileRecordReader syncs to the first marker behind the split's start, and reads until it has passed
+// a marker behind the end), so each record is read once, wherever the borders are.
 type sequence struct {
 	src     *Source
 	in      *offsetReader
@@ -57,6 +64,8 @@ type sequence struct {
 	keyBuf, valueBuf, packed []byte // reused
 
 	// The rest of a block, and the decompressors of its parts.
+	// The lengths and the contents are four streams, read in step. They are decompressed while records are
+	// read: a hostile block that expands to gigabytes never is in memory as a whole.
 	left                               int
 	keyLens, keys, valueLens, valueRow *bufio.Reader
 	parts                              []io.Closer
@@ -76,10 +85,14 @@ func openSequence(src *Source, s *Spec) (Records, error) {
 		return nil, err
 	}
 	r.line, r.columns = sel.Line, sel.Names
+	// Next renders key before value, which is the order in the file. So the columns can only be chosen in
+	// this order, and a condition on key alone, which Select puts last, needs the case below.
 	r.key.want, r.value.want = slices.Contains(sel.At, 0), slices.Contains(sel.At, 1)
 	if len(sel.At) == 2 && sel.At[0] == 1 {
 		return nil, errors.New("the columns of a SequenceFile are key,value in this order, and a condition on key needs both")
 	}
+	// The source at 0 continues behind the header. All others begin at a marker, but never at the one in the
+	// header, which ends no group.
 	if src.From > 0 {
 		return r, r.seek(max(src.From, r.in.offset))
 	}
@@ -110,6 +123,8 @@ func (r *sequence) header(typed bool) error {
 	if err != nil {
 		return err
 	}
+	// The two flags together select one of three layouts. Hadoop's writer never sets blocks alone, so such a
+	// header is damage.
 	if r.block = inBlocks != 0; compressed != 0 {
 		r.codec = "deflate"
 		// Version 4 knew only this one codec.
@@ -141,6 +156,8 @@ func SequenceCodecs() []string {
 
 // codecOfClass returns the name of a codec for its class.
 func codecOfClass(class string) (string, error) {
+	// The package is ignored: distributions ship the same codecs under com.hadoop and io.compress names of
+	// their own.
 	simple := class[strings.LastIndexByte(class, '.')+1:]
 	for name, codec := range map[string]string{
 		"DefaultCodec": "deflate", "DeflateCodec": "deflate", "GzipCodec": "gzip", "BZip2Codec": "bzip2",
@@ -156,6 +173,8 @@ func codecOfClass(class string) (string, error) {
 // name reads a Text of limited length.
 func (r *sequence) name() (string, error) {
 	n, err := readVInt(r.in)
+	// The bounds of this header protect the memory of a worker. A text file that begins with SEQ and a byte 4
+	// to 6 would otherwise ask for gigabytes here.
 	if err == nil && (n < 0 || n > maxName) {
 		err = fmt.Errorf("a name of %d bytes in the header", n)
 	}
@@ -172,6 +191,7 @@ func (r *sequence) metadata() error {
 	if err == nil && (n < 0 || n > maxMeta) {
 		err = fmt.Errorf("%d pairs of metadata", n)
 	}
+	// A pair is two Texts. Nothing uses them, and there is no length of the whole by which to skip.
 	for i := 0; err == nil && i < 2*n; i++ {
 		_, err = r.name()
 	}
@@ -191,6 +211,8 @@ func (r *sequence) seek(from int64) error {
 		if _, err := io.ReadFull(io.NewSectionReader(r.src.File, at, int64(n)), buf[:n]); err != nil {
 			return err
 		}
+		// The escape is part of the pattern. The sync bytes alone are in the header too, and the 4 bytes of
+		// -1 make a chance hit in compressed data still less likely.
 		if i := bytes.Index(buf[:n], pattern); i >= 0 {
 			r.in = newOffsetReader(r.src.File, at+int64(i+len(pattern)), r.src.Size)
 			return r.enter()
@@ -200,6 +222,7 @@ func (r *sequence) seek(from int64) error {
 			at -= int64(len(pattern) - 1)
 		}
 	}
+	// At the end of the file Next returns io.EOF: a source within one large group has no records.
 	r.in = newOffsetReader(r.src.File, r.src.Size, r.src.Size)
 	return nil
 }
@@ -216,6 +239,8 @@ func (r *sequence) Next(buf []byte) ([]byte, error) {
 		return buf, r.in.at(err)
 	}
 	r.line.Begin(buf)
+	// Rendered here and not where the bytes are read: an unwanted key costs no conversion. Its bytes must be
+	// read in any case, because they precede the value.
 	if err := r.key.append(r.line, r.keyBuf); err != nil {
 		return buf, r.in.at(fmt.Errorf("the key of a record: %w", err))
 	}
@@ -232,6 +257,8 @@ func (r *sequence) marker(at int64) error {
 	if _, err := io.ReadFull(r.in, sync[:]); err != nil {
 		return early(err)
 	}
+	// A wrong length before it leads here, too: it makes the reader take -1 out of some value. So this is the
+	// check of a format that has no checksums.
 	if sync != r.sync {
 		return errors.New("the file is corrupt: the sync marker is wrong")
 	}
@@ -255,6 +282,8 @@ func (r *sequence) length() (int, error) {
 			return 0, early(err)
 		}
 		// -1 is no length: a marker follows.
+		// The length is checked before memory is allocated. A torn file, whose writer has died,
+		// usually ends here.
 		if n != -1 {
 			return n, r.fits(n, "a record")
 		}
@@ -289,6 +318,8 @@ func (r *sequence) nextRecord() error {
 		return early(err)
 	}
 	// Keys of single records are never compressed.
+	// Hadoop's writer of single records compresses each value as a separate stream, and never the key, by
+	// which MapFile searches.
 	if r.codec == "" {
 		r.valueBuf, err = compression.ReadBounded(r.in, r.valueBuf, n-keyLen)
 		return early(err)
@@ -327,7 +358,11 @@ func (r *sequence) enter() error {
 	if err != nil {
 		return early(err)
 	}
+	// A count that is too high ends in an early end of the key lengths. One that is too low is found by
+	// leave.
 	r.left = int(n)
+	// This is the order in the file. All four are read even if one column is wanted, since the next block
+	// begins behind them.
 	for _, part := range []**bufio.Reader{&r.keyLens, &r.keys, &r.valueLens, &r.valueRow} {
 		size, err := readVInt(r.in)
 		if err != nil {
@@ -347,6 +382,8 @@ func (r *sequence) enter() error {
 		if err != nil {
 			return err
 		}
+		// readVInt needs single bytes. The buffer has 4 KiB, because a block may have a few short records
+		// only.
 		*part = bufio.NewReader(d)
 		r.parts = append(r.parts, d)
 	}
@@ -360,6 +397,8 @@ func (r *sequence) leave() error {
 		if part == nil {
 			continue // before the first block
 		}
+		// At the exact end the decompressor compares its checksum, and only then returns io.EOF. Without this
+		// read a gzip block whose last records are damaged would pass.
 		if _, err := part.ReadByte(); err == nil {
 			return errors.New("the file is corrupt: a block has more content than its records")
 		} else if err != io.EOF {
@@ -384,6 +423,7 @@ func (r *sequence) nextInBlock() error {
 		if err != nil {
 			return early(err)
 		}
+		// In a file of blocks nothing may stand between them, so any other length is damage and no record.
 		if n != -1 {
 			return errors.New("the file is corrupt: a block has no sync marker before it")
 		}
@@ -394,6 +434,7 @@ func (r *sequence) nextInBlock() error {
 			return err
 		}
 	}
+	// Counted down before the record is read. After an error the reader is not used again.
 	r.left--
 	var err error
 	if r.keyBuf, err = item(r.keyLens, r.keys, r.keyBuf); err == nil {
@@ -429,6 +470,8 @@ func (r *sequence) Close() error {
 
 // early replaces an end of the file within a record.
 func early(err error) error {
+	// A bare io.EOF would reach the caller as the regular end, and the task would succeed without the file's
+	// rest.
 	if err == io.EOF || err == io.ErrUnexpectedEOF {
 		return errors.New("the file is truncated: it ends within a record")
 	}
@@ -441,6 +484,8 @@ type offsetReader struct {
 	offset int64
 }
 
+// The offset is counted here and not taken from the file: the buffer reads ahead, and a marker belongs to a
+// source by the position where its first byte is.
 func newOffsetReader(f io.ReaderAt, from, size int64) *offsetReader {
 	return &offsetReader{bufio.NewReaderSize(io.NewSectionReader(f, from, size-from), fillTo), from}
 }

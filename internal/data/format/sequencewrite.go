@@ -32,13 +32,16 @@ const (
 
 // sequenceWriter writes a SequenceFile whose keys and values are Text or typed bytes. Without compression
 // it has records, else blocks.
+//
+// A file without compression has single records, since Hadoop's readers need no block for those. A compressed
+// one has blocks: single compressed values, the third layout, save little for the short values of most jobs.
 type sequenceWriter struct {
 	w     io.Writer
 	typed bool
 	sync  [syncLen]byte
 	codec string // "" for records
 	buf   []byte // records that are not written yet
-	since int    // bytes since the last marker, including those in buf
+	since int    // bytes since the last marker, including the bytes in buf
 
 	// The block that is not written yet.
 	records                          int
@@ -51,6 +54,8 @@ func createSequence(w io.Writer, o *Output, codec string) (Rows, error) {
 	s := &sequenceWriter{w: w, typed: o.Typed}
 	if codec != "" && codec != "none" {
 		s.codec = codec
+		// Before a byte is written: a program that lacks the codec fails at its first output file, not at its
+		// first block.
 		if _, err := s.compressor(io.Discard); err != nil {
 			return nil, err
 		}
@@ -83,10 +88,13 @@ func (s *sequenceWriter) WriteRow(row []Value) error {
 	before := len(s.buf)
 	// Before the record and not behind it: a reader of a part of the file begins at a marker, with a
 	// whole record.
+	// Only divided reading needs these markers. Without one a file would be one group, and one task would
+	// read it all.
 	if s.since >= syncEvery {
 		s.buf = append(append(s.buf, escape...), s.sync[:]...)
 		s.since = 0
 	}
+	// A record states its length before its content. Computing it first avoids a copy of the record.
 	keyLen, valueLen := s.length(key), s.length(value)
 	s.buf = binary.BigEndian.AppendUint32(s.buf, uint32(keyLen+valueLen))
 	s.buf = binary.BigEndian.AppendUint32(s.buf, uint32(keyLen))
@@ -112,6 +120,7 @@ func (s *sequenceWriter) addToBlock(key, value []byte) error {
 	s.keys = s.append(s.keys, key)
 	s.valueLens = appendVInt(s.valueLens, s.length(value))
 	s.values = s.append(s.values, value)
+	// Hadoop counts keys and values, too, but not the lengths.
 	if len(s.keys)+len(s.values) < sequenceBlock {
 		return nil
 	}
@@ -120,10 +129,13 @@ func (s *sequenceWriter) addToBlock(key, value []byte) error {
 
 // writeBlock writes the block and a marker before it.
 func (s *sequenceWriter) writeBlock() error {
+	// Every block has its marker, also the first one directly behind the header's, because readers expect -1
+	// where a block begins.
 	s.buf = append(append(s.buf, escape...), s.sync[:]...)
 	s.buf = appendVInt(s.buf, s.records)
 	for _, part := range []*[]byte{&s.keyLens, &s.keys, &s.valueLens, &s.values} {
 		s.packed.Reset()
+		// A new stream for each part, as Hadoop's reader resets its decompressor at each of the four lengths.
 		c, err := s.compressor(&s.packed)
 		if err != nil {
 			return err
@@ -155,6 +167,8 @@ func (s *sequenceWriter) compressor(w io.Writer) (io.WriteCloser, error) {
 
 // Close implements Rows.
 func (s *sequenceWriter) Close() error {
+	// A file without records is its header. An empty block would be valid but, for a reader, a block of 0
+	// records.
 	if s.records > 0 {
 		return s.writeBlock()
 	}
@@ -183,6 +197,7 @@ func (s *sequenceWriter) length(b []byte) int {
 
 // appendVInt appends an integer of at least 0, in the form that readVInt reads.
 func appendVInt(buf []byte, n int) []byte {
+	// The short form keeps the lengths of most keys to one byte each.
 	if n <= 127 {
 		return append(buf, byte(n))
 	}

@@ -32,7 +32,7 @@ type Spec struct {
 	// Missing is the rule for a column that a file or a JSON object lacks: null, error, or "" for null
 	// in JSON and an error elsewhere.
 	Missing string
-	// Where are conditions on columns; a record is read if it meets all of them. The columns need not
+	// Where are conditions on columns; a record is read if it meets all conditions. The columns need not
 	// be read otherwise.
 	Where []Condition
 	// Columns are the columns to read, in the order of the fields. Empty means all.
@@ -64,10 +64,14 @@ const usage = "want auto, text, csv, json, parquet, avro or sequence, then optio
 func Parse(text string) (*Spec, error) {
 	s := &Spec{Separator: ','}
 	// columns= comes last, so that the names of columns may be anything, even the name of an option.
+	// Cut takes the first ",columns=". A condition cannot contain one, because String writes its commas as
+	// %2C.
 	options, columns, project := strings.Cut(","+text, ",columns=")
 	if project {
 		s.Columns = strings.Split(columns, ",")
 	}
+	// Without the comma that was put before the text. It is absent if the text begins with columns=, which
+	// leaves options empty.
 	words := strings.Split(options[min(1, len(options)):], ",")
 	if s.Name = words[0]; s.Name == "" {
 		s.Name = Auto
@@ -86,6 +90,8 @@ func Parse(text string) (*Spec, error) {
 // option applies one option.
 func (s *Spec) option(w string) error {
 	name, value, _ := strings.Cut(w, "=")
+	// Refused and not ignored: header=no for JSON would suggest that the first line is treated in another
+	// way.
 	if s.Name != CSV && slices.Contains([]string{"header", "separator", "lines"}, name) {
 		return fmt.Errorf("%q is an option of csv, not of %s", w, s.Name)
 	}
@@ -109,6 +115,8 @@ func (s *Spec) option(w string) error {
 		s.NoPartitions = true
 	case name == "missing":
 		return s.SetMissing(value)
+	// The text has one level of escapes, which String adds. ParseCondition itself knows none, so a flag
+	// --where takes the value literally.
 	case name == "where":
 		return s.addWhere(unescapePath(value))
 	default:
@@ -187,6 +195,8 @@ func (c *Choice) Spec() (*Spec, error) {
 
 // check returns an error for options that exclude each other.
 func (s *Spec) check() error {
+	// Conditions are not refused here: a file of lines below part=0/ has a column from its path.
+	// CheckTextWhere tests them file by file.
 	if s.Name == Text && (len(s.Columns) > 0 || s.JSON || s.Raw) {
 		return fmt.Errorf("format text has no columns; for files with columns name their format (csv, json, parquet, avro)")
 	}
@@ -194,6 +204,7 @@ func (s *Spec) check() error {
 		if c == "" {
 			return fmt.Errorf("the list of columns %q has an empty name", strings.Join(s.Columns, ","))
 		}
+		// A JSON object cannot have a name twice.
 		if slices.Contains(s.Columns[:i], c) {
 			return fmt.Errorf("column %s is named twice", c)
 		}
@@ -225,6 +236,7 @@ func (s *Spec) String() string {
 	if len(s.Columns) > 0 {
 		words = append(words, "columns="+strings.Join(s.Columns, ","))
 	}
+	// Most splits then have no rows in JSON (Split.Rows), of which a job may have a hundred thousand.
 	if text := strings.Join(words, ","); text != Auto {
 		return text
 	}
@@ -233,6 +245,8 @@ func (s *Spec) String() string {
 
 // As returns the spec with another name, such as the format that a file's first bytes have
 // identified.
+// It copies, because one Spec serves all files of an input, which planning opens on several goroutines. The
+// slices stay shared: nothing changes them after Parse.
 func (s *Spec) As(name string) *Spec {
 	c := *s
 	c.Name = name
@@ -258,6 +272,8 @@ func (s *Spec) Select(src *Source, names []string) (*Selection, error) {
 	sel := &Selection{Names: names}
 	partitions := src.Partitions
 	for i := range partitions {
+		// Behind the file's own columns, as Hive and Spark show them. A name in both is the path's, as in
+		// Spark, whose own writer leaves such a column out of the files.
 		if !slices.Contains(names, partitions[i].Name) {
 			// The capacity is cut, because names belongs to the caller.
 			sel.Names = append(sel.Names[:len(sel.Names):len(sel.Names)], partitions[i].Name)
@@ -269,6 +285,7 @@ func (s *Spec) Select(src *Source, names []string) (*Selection, error) {
 	}
 	var fields []field
 	add := func(at int, f field) {
+		// The path comes before the test of missingColumn: a column that only the path has is not missing.
 		switch i := findPartition(partitions, f.name); {
 		case i >= 0:
 			f.fixed = &partitions[i]
@@ -283,6 +300,8 @@ func (s *Spec) Select(src *Source, names []string) (*Selection, error) {
 		add(c.at, field{name: c.name, conditions: s.ConditionsOn(c.name)})
 	}
 	// Behind the others come the columns that only conditions need.
+	// Last in the line's order, so that leaving them out changes the position of no wanted field. Each column
+	// is added once, and field.conditions has all conditions on it.
 	for i, w := range s.Where {
 		if slices.ContainsFunc(fields, func(f field) bool { return f.name == w.Column }) {
 			continue
@@ -314,6 +333,8 @@ func (s *Spec) choose(names []string) (all []chosenColumn, err error) {
 			}
 			all = append(all, chosenColumn{c, at})
 		}
+	// Without this case each file would give its columns in its own order. Two files of one table, written by
+	// two versions of a program, would then mix their fields without an error.
 	case s.First != nil:
 		at, err := s.First.align(names, s.Missing == MissingNull)
 		if err != nil {
@@ -338,6 +359,8 @@ func (s *Spec) find(names []string, column string) (int, error) {
 		return missingColumn, nil
 	case i < 0:
 		return 0, fmt.Errorf("there is no column %q; the file has %s", column, list(names))
+	// Only a wanted column is refused. CSV exports often repeat a name such as an empty one that no job
+	// reads.
 	case slices.Contains(names[i+1:], column):
 		return 0, fmt.Errorf("the file has several columns %q", column)
 	}
@@ -350,6 +373,8 @@ func (s *Spec) find(names []string, column string) (int, error) {
 func (l *Layout) align(names []string, lenient bool) ([]int, error) {
 	at := make([]int, len(l.Columns))
 	// Nearly all files of an input have the same columns, so this saves the maps.
+	// Equal lists may have a name twice: the position is then meaning enough, and the file is as good as the
+	// first.
 	if slices.Equal(l.Columns, names) {
 		for i := range at {
 			at[i] = i
@@ -365,6 +390,9 @@ func (l *Layout) align(names []string, lenient bool) ([]int, error) {
 	var missing, extra []string
 	for i, name := range l.Columns {
 		var ok bool
+		// With lenient an additional column is an error all the same. The layout of such a job is the union
+		// of all files (input.schema), so a column beyond it belongs to a file that was written after the
+		// plan was made.
 		if at[i], ok = position[name]; !ok {
 			if at[i] = missingColumn; !lenient {
 				missing = append(missing, name)

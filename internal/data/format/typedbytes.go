@@ -35,9 +35,12 @@ const (
 
 // maxTypedRecord bounds a key and its value together, in bytes. A wrong length, which text
 // that is no typed bytes has almost always, must not fill the memory.
+// The engine's own records are smaller still, so nothing valid is lost.
 const maxTypedRecord = 256 << 20
 
 // maxTypedDepth bounds the vectors, lists and maps inside each other.
+// Each level is a call of appendTyped. A command that prints zeros by mistake, or means harm, must not
+// exhaust the stack.
 const maxTypedDepth = 100
 
 // AppendTypedLong appends a number as typed bytes.
@@ -67,7 +70,7 @@ type TypedReader struct {
 	open []int64
 }
 
-// openList stands for a list in TypedReader.open, whose number of values is unknown.
+// openList marks a list in TypedReader.open, whose number of values is unknown.
 const openList = -1
 
 // Feed reads the next bytes of the output, whatever their number, and calls record for each
@@ -82,10 +85,13 @@ func (r *TypedReader) Feed(b []byte, record func(key, value []byte) error) error
 		if !whole {
 			break
 		}
+		// Keys and values have no mark of their kind: they only take turns. A value ends at 1 or later, so 0
+		// is free for "no key yet".
 		if r.key == 0 {
 			r.key = r.at
 			continue
 		}
+		// The capacities are cut: a callee that appends to the key would otherwise write into the value.
 		if err := record(r.buf[r.start:r.key:r.key], r.buf[r.key:r.at:r.at]); err != nil {
 			return err
 		}
@@ -95,6 +101,8 @@ func (r *TypedReader) Feed(b []byte, record func(key, value []byte) error) error
 	if r.start > 0 {
 		r.buf = r.buf[:copy(r.buf, r.buf[r.start:])]
 		r.at, r.offset = r.at-r.start, r.offset+int64(r.start)
+		// With a key of the next record in buf, key is behind start and moves with it. Without one key is 0
+		// and stays 0.
 		r.key, r.start = max(0, r.key-r.start), 0
 	}
 	return nil
@@ -112,7 +120,7 @@ func (r *TypedReader) End() error {
 }
 
 // value moves at behind the present value. It returns false if that needs more bytes: the next
-// call goes on where this one has stopped, so that a long value is not read again and again.
+// call continues at the same byte, so that a long value is not read again and again.
 func (r *TypedReader) value() (bool, error) {
 	for {
 		rest := r.buf[r.at:]
@@ -170,11 +178,13 @@ func (r *TypedReader) close() bool {
 func (r *TypedReader) head(b []byte) (size, values int64, err error) {
 	switch t := b[0]; {
 	case t == typedByte, t == typedBool:
+		// The case list is in the order of the type bytes. Sizes include the type byte.
 		return 2, 0, nil
 	case t == typedInt, t == typedFloat:
 		return 5, 0, nil
 	case t == typedLong, t == typedDouble:
 		return 9, 0, nil
+	// A list states no length. Its end byte closes it, so close leaves an open list alone.
 	case t == typedList:
 		return 1, openList, nil
 	case t == typedListEnd:
@@ -182,11 +192,14 @@ func (r *TypedReader) head(b []byte) (size, values int64, err error) {
 			return 0, 0, r.wrong("the end of a list (type byte 255) outside of a list")
 		}
 		return 1, 0, nil
+	// A command that prints lines by mistake fails here or by the length: four letters, read as one, are more
+	// than maxTypedRecord.
 	case t != typedBytes && t != typedString && t != typedVector && t != typedMap && (t < typedFirstOwn || t > typedLastOwn):
 		return 0, 0, r.wrong("the unknown type byte %d", t)
 	case len(b) < 5:
 		return 5, 0, nil
 	}
+	// As int64, so that 5 + n and 2 * n below cannot overflow.
 	n := int64(int32(binary.BigEndian.Uint32(b[1:]))) //nolint:gosec // Java's lengths have a sign
 	switch {
 	case n < 0:
@@ -229,6 +242,8 @@ func appendTyped(out, b []byte, depth int) (text, rest []byte, err error) {
 	size := map[byte]int{typedByte: 1, typedBool: 1, typedInt: 4, typedLong: 8, typedFloat: 4, typedDouble: 8, typedList: 0}
 	need, fixed := size[t]
 	// All other values state a length or a number first.
+	// The rest are bytes, strings, vectors, maps and the applications' own types. An unknown type byte is
+	// found at the end of the function, after these four bytes.
 	if !fixed {
 		need = 4
 	}
@@ -258,11 +273,14 @@ func appendTyped(out, b []byte, depth int) (text, rest []byte, err error) {
 		return appendTypedList(out, b, n, depth)
 	case t == typedMap:
 		return appendTypedMap(out, b, n, depth)
+	// For vectors and maps n is a number of values and was handled above. A count that the bytes do not have
+	// ends with errTypedShort at the first missing value, so nothing is allocated for n.
 	case len(b) < n:
 		return out, nil, errTypedShort
 	case t == typedString:
 		return appendJavaText(out, b[:n]), b[n:], nil
 	case t == typedBytes || t >= typedFirstOwn && t <= typedLastOwn:
+		// Hadoop reads both into a Buffer, whose text is pairs of hexadecimal digits.
 		return hex.AppendEncode(out, b[:n]), b[n:], nil
 	}
 	return out, nil, fmt.Errorf("a typed value has the unknown type byte %d", t)
@@ -303,6 +321,8 @@ func appendTypedMap(out, b []byte, n, depth int) (text, rest []byte, err error) 
 		if e.text, b, err = appendTyped(nil, b, depth+1); err != nil {
 			return out, nil, err
 		}
+		// The typed bytes are kept beside the text: the order below is the order of Java's values, and 10
+		// comes before 9 as text.
 		e.key = key[:len(key)-len(b)]
 		if !typedComparable(e.key[0]) || len(entries) > 0 && javaClassOf(e.key[0]) != javaClassOf(entries[0].key[0]) {
 			return out, nil, errors.New("TextOutputFormat cannot write a map of typed bytes with keys that are vectors, lists or maps, or keys of different types; write a list of pairs, or a string")
@@ -317,6 +337,7 @@ func appendTypedMap(out, b []byte, n, depth int) (text, rest []byte, err error) 
 	out = append(out, '{')
 	first := true
 	for i, e := range entries {
+		// Equal keys are neighbours, and only the last is written.
 		if i+1 < len(entries) && compareTyped(e.key, entries[i+1].key) == 0 {
 			continue
 		}
@@ -329,7 +350,7 @@ func appendTypedMap(out, b []byte, n, depth int) (text, rest []byte, err error) 
 	return append(out, '}'), b, nil
 }
 
-// javaClassOf returns the type byte that stands for the Java class of a type.
+// javaClassOf returns the type byte that represents the Java class of a type.
 func javaClassOf(t byte) byte {
 	if t >= typedFirstOwn && t <= typedLastOwn {
 		return typedBytes
@@ -380,6 +401,8 @@ func appendJavaText(out, text []byte) []byte {
 		r, n := utf8.DecodeRune(text)
 		if r == utf8.RuneError && n == 1 {
 			// The start of a longer sequence is replaced once, and so is half of a surrogate pair.
+			// FullRune is false while the bytes could still be the start of a character. Go would replace
+			// each of those bytes, and the text would be longer than Hadoop's.
 			for n < len(text) && !utf8.FullRune(text[:n+1]) {
 				n++
 			}

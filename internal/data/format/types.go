@@ -24,7 +24,7 @@ type ColumnType struct {
 
 // typed are Records whose file states the types of its columns.
 type typed interface {
-	// Types returns the columns of the file without those of its path.
+	// Types returns the columns of the file without the columns of its path.
 	Types() []ColumnType
 }
 
@@ -35,6 +35,8 @@ const SampleRecords = 1000
 // SampleRecords records show them, if sampled. Columns of the path are left out.
 func Types(src *Source, s *Spec) (columns []ColumnType, sampled bool, err error) {
 	// Without the user's columns and conditions: the types of all columns are wanted.
+	// As JSON, because inferRecord must distinguish null, text and numbers, which fields between TABs do not
+	// show.
 	plain := &Spec{Name: s.Name, JSON: true, NoHeader: s.NoHeader, Separator: s.Separator, SingleLines: s.SingleLines, SkipBad: s.SkipBad}
 	without := *src
 	without.Partitions = nil
@@ -47,6 +49,8 @@ func Types(src *Source, s *Spec) (columns []ColumnType, sampled bool, err error)
 		return t.Types(), false, nil
 	}
 	for _, name := range r.(*reader).records.Columns() {
+		// A CSV file states the names and the order. Null is the neutral type of UniteTypes: a column without
+		// any value in the sample keeps it.
 		columns = append(columns, ColumnType{name, "null"})
 	}
 	lines := bufio.NewReader(r)
@@ -82,10 +86,13 @@ func inferRecord(columns []ColumnType, line []byte, texts bool) ([]ColumnType, e
 			return nil, retry.Permanent(err)
 		}
 		t := typeOfJSON(value, texts)
+		// A search and no map: the order in which fields first occur is the result, and most objects have few
+		// fields.
 		at := slices.IndexFunc(columns, func(c ColumnType) bool { return c.Name == name })
 		switch {
 		case at >= 0:
 			columns[at].Type = UniteTypes(columns[at].Type, t)
+		// Objects whose names are data, such as ids, would make a schema without end.
 		case len(columns) == maxColumns:
 			return nil, fmt.Errorf("the objects have more than %d fields", maxColumns)
 		default:
@@ -144,6 +151,8 @@ var truth = map[string]int{"true": 1, "True": 1, "TRUE": 1, "false": -1, "False"
 func TypeOfText(s string, numbers bool) string {
 	if numbers {
 		switch n := parseNumber(s); {
+		// Before the numbers: 01234 parses as one, and a schema that calls a post code an int would lose its
+		// zero.
 		case n != nil && len(s) > 1 && s[0] == '0' && s[1] != '.':
 			return "string"
 		case n != nil && n.exact:
@@ -173,6 +182,8 @@ func UniteTypes(a, b string) string {
 		return a
 	case strings.HasPrefix(a, "decimal") && (b == "int" || b == "float"):
 		return "float"
+	// A date is the beginning of its day without a zone. With a zone, in timestamp UTC, it would name another
+	// moment, so that pair is a string.
 	case a == "date" && b == "timestamp":
 		return b
 	}

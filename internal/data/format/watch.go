@@ -9,6 +9,10 @@ import (
 
 // watched is a source that counts the bytes read, and notes whether reading it has failed. A format's error after such
 // a failure says nothing about the file's content, so that another attempt may succeed.
+//
+// The distinction decides how a job ends. A fault of the content is permanent, and the job fails after one
+// attempt with the file's name. A failed read is retried, also if the decoder has turned it into an error of
+// its own.
 type watched struct {
 	Source
 	bytes  int64
@@ -18,6 +22,7 @@ type watched struct {
 // watch returns a source with the content of src.
 func watch(src *Source) *watched {
 	w := &watched{Source: *src}
+	// A nil interface must stay nil: formats distinguish File and Text by it, and a wrapper would hide that.
 	if src.File != nil {
 		w.File = watchedFile{src.File, w}
 	}
@@ -36,6 +41,7 @@ func watch(src *Source) *watched {
 
 // note notes an error of a read.
 func (w *watched) note(err error) {
+	// io.EOF is how ReaderAt reports a short last read, and so no failure.
 	if err != nil && err != io.EOF {
 		w.failed = true
 	}

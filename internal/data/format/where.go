@@ -39,11 +39,14 @@ const maxCondition = 64 << 10
 
 // ParseCondition parses COLUMN, an operator and a value.
 func ParseCondition(text string) (c Condition, err error) {
+	// The first such character ends the column's name, so a column whose name has one cannot be named in a
+	// condition.
 	at := strings.IndexAny(text, "=<>!")
 	if at < 0 || len(text) > maxCondition {
 		return c, fmt.Errorf("%.100q: want a column, one of %s, and a value, such as part=0", text, strings.Join(operators, " "))
 	}
 	c.Column = strings.TrimSpace(text[:at])
+	// <= is before <, or the value would begin with "=".
 	for _, op := range operators {
 		if strings.HasPrefix(text[at:], op) {
 			c.op = op
@@ -54,6 +57,7 @@ func ParseCondition(text string) (c Condition, err error) {
 		return c, fmt.Errorf("%q: want a column, one of %s, and a value, such as part=0", text, strings.Join(operators, " "))
 	}
 	c.value = strings.TrimSpace(text[at+len(c.op):])
+	// One spelling inside, so that String, holds and Excludes know six operators and not seven.
 	if c.op == "<>" {
 		c.op = "!="
 	}
@@ -74,8 +78,11 @@ func ParseCondition(text string) (c Condition, err error) {
 			return c, fmt.Errorf("%q: null is neither less nor greater than a value; use = or !=", text)
 		}
 	default:
+		// Not for a value in quotes: quotes ask for a comparison as text, so '007' differs from 7.
 		c.number, c.infinity = parseNumber(c.value), parseInfinity(c.value)
 	}
+	// For a value in quotes, too: SQL writes a date in quotes, and a column of dates compares it as one. For
+	// untyped text the quotes count, see compare.
 	if m, ok := parseMoment(c.value); ok {
 		c.moment = &m
 	}
@@ -121,6 +128,8 @@ const (
 // match reports whether a field meets the condition. text is the field without escapes.
 func (c *Condition) match(text []byte, null bool, is class) bool {
 	// As in SQL, null meets no comparison with a value, not even !=.
+	// With c.null true this is IS NULL or IS NOT NULL. With only the field null it is false for every
+	// operator.
 	if c.null || null {
 		return c.null && null == (c.op == "=")
 	}
@@ -149,11 +158,13 @@ func (c *Condition) holds(order int) bool {
 	return order >= 0
 }
 
-// compare orders a field and the value. comparable is false if only one of them is a number, a point in
+// compare orders a field and the value. comparable is false if only one of the two is a number, a point in
 // time, or a time of day.
 func (c *Condition) compare(text []byte, is class) (order int, comparable bool) {
 	if is == classTime || is == classUntyped && c.moment != nil && !c.quoted {
 		m, ok := parseMoment(string(text))
+		// A date and a time of day have no order. Their seconds are both numbers, and comparing those would
+		// find records.
 		if !ok || c.moment == nil || m.clock != c.moment.clock {
 			return 0, false
 		}
@@ -161,6 +172,8 @@ func (c *Condition) compare(text []byte, is class) (order int, comparable bool) 
 	}
 	// Programs write truth values in several ways. A declared type has one way, so only untyped files
 	// need this.
+	// Both must be such words: in a column of free text, where true is one value among others, the others
+	// still compare as text.
 	if is == classUntyped && !c.quoted && truth[c.value] != 0 && truth[string(text)] != 0 {
 		return cmp.Compare(truth[string(text)], truth[c.value]), true
 	}
@@ -169,6 +182,8 @@ func (c *Condition) compare(text []byte, is class) (order int, comparable bool) 
 		return bytes.Compare(text, []byte(c.value)), true
 	}
 	n := parseNumber(string(text))
+	// A declared number prints +Inf. In untyped text Infinity stays a word, as numberFor has it for the
+	// value.
 	if n == nil && is == classNumber {
 		n = parseInfinity(string(text))
 	}
@@ -198,6 +213,7 @@ func (c *Condition) checkType(kind string) error {
 	default:
 		return nil
 	}
+	// \N fits every type.
 	if c.null || c.moment != nil && c.moment.clock == (kind == "time") {
 		return nil
 	}
@@ -207,6 +223,7 @@ func (c *Condition) checkType(kind string) error {
 // checkTypes returns an error for a condition whose value the declared type of its column cannot have.
 func (s *Spec) checkTypes(records Records, partitions []Partition) error {
 	file, ok := records.(typed)
+	// A format without declared types cannot contradict a value: 2024-01-01 may be a text in a CSV file.
 	if !ok || len(s.Where) == 0 {
 		return nil
 	}
@@ -241,11 +258,14 @@ func (c *Condition) Excludes(least, most []byte, numbers, times bool) bool {
 	}
 	// The bounds are in the order of bytes, or of numbers, and must be so for the condition, too.
 	// Null: bounds cover the values that are not null and say nothing about the others.
+	// A number compared with texts, or a text with numbers, follows neither order. The condition then decides
+	// record by record.
 	if c.null || !times && (c.numberFor(is) != nil) != numbers {
 		return false
 	}
 	low, ok1 := c.compare(least, is)
 	high, ok2 := c.compare(most, is)
+	// One bound alone could still exclude for < or >, and is not used.
 	if !ok1 || !ok2 {
 		return false
 	}
@@ -286,6 +306,8 @@ func parseInfinity(s string) *number {
 // parseNumber returns a number, or nil for text that is none. NaN and infinity are no numbers.
 func parseNumber(s string) *number {
 	// The last byte rejects words cheaply, before they are parsed.
+	// 400 bytes hold every float64 in its shortest decimal notation, and bound the cost for a field of
+	// megabytes.
 	if s == "" || len(s) > 400 || !strings.ContainsAny(s[len(s)-1:], "0123456789.") {
 		return nil
 	}
@@ -299,18 +321,22 @@ func parseNumber(s string) *number {
 	if strings.ContainsAny(s, "_xXpP") {
 		return nil
 	}
+	// A number beyond float64 is an error of range and counts as text: infinity would make all such numbers
+	// equal.
 	if n.f, err = strconv.ParseFloat(s, 64); err != nil {
 		return nil
 	}
 	return n
 }
 
-// compare orders two numbers. Integers and decimals that a float64 cannot tell apart are compared digit
+// compare orders two numbers. Integers and decimals that have the same float64 are compared digit
 // by digit.
 func (n *number) compare(m *number) int {
 	if n.exact && m.exact {
 		return cmp.Compare(n.i, m.i)
 	}
+	// Two decimals of at most 15 digits that differ have different float64s. With an exponent the digits have
+	// no fixed position, and the float64 decides.
 	if n.f != m.f || n.text == m.text || len(n.text) < 16 && len(m.text) < 16 || strings.ContainsAny(n.text+m.text, "eE") {
 		return cmp.Compare(n.f, m.f)
 	}
@@ -337,6 +363,8 @@ func compareDecimals(a, b string) int {
 	if signA != signB {
 		return cmp.Compare(signA, signB)
 	}
+	// Leading zeros are gone, so more digits are a larger number, and equal counts compare as text. Fractions
+	// compare as text, whatever their lengths.
 	return signA * cmp.Or(cmp.Compare(len(wholeA), len(wholeB)), strings.Compare(wholeA, wholeB), strings.Compare(fractionA, fractionB))
 }
 

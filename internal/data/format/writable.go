@@ -22,6 +22,7 @@ func readVInt(r io.ByteReader) (int64, error) {
 		return int64(n), nil
 	}
 	negative := n < -120
+	// -113 to -120 are positive with one to eight bytes behind, -121 to -128 are negative with as many.
 	length := -112 - int(n)
 	if negative {
 		length = -120 - int(n)
@@ -30,6 +31,8 @@ func readVInt(r io.ByteReader) (int64, error) {
 	for range length {
 		b, err := r.ReadByte()
 		if err != nil {
+			// The first byte promised more. io.EOF is reserved for an end before the first byte, where no
+			// number has begun.
 			if err == io.EOF {
 				err = io.ErrUnexpectedEOF
 			}
@@ -72,6 +75,8 @@ var writables = map[string]func(l *Line, b []byte) error{
 
 // newWritable returns the writable for a class. With typed it renders typed bytes.
 func newWritable(class string, typed bool) (*writable, error) {
+	// With typed bytes every class can be passed on: a class without a type keeps its name and bytes.
+	// So this comes before the search among the classes that have a text.
 	if typed {
 		return &writable{render: func(l *Line, b []byte) error {
 			t, err := appendTypedWritable(nil, class, b)
@@ -83,6 +88,7 @@ func newWritable(class string, typed bool) (*writable, error) {
 		return &writable{render: renderTyped}, nil
 	}
 	simple, ok := strings.CutPrefix(class, ioPackage)
+	// The prefix is required. A user's class may be called Text, too, and have another layout.
 	if render := writables[simple]; ok && render != nil {
 		return &writable{render: render}, nil
 	}
@@ -98,6 +104,7 @@ const (
 // renderTyped adds the text of typed bytes, which are stored as BytesWritable is, and which Hadoop's streaming takes
 // for one.
 func renderTyped(l *Line, b []byte) error {
+	// Both lengths are in the file, the record's and the value's own. If they differ, the file is damaged.
 	if len(b) < 4 || int64(binary.BigEndian.Uint32(b)) != int64(len(b)-4) {
 		return fmt.Errorf("a TypedBytesWritable of %d bytes states another length", len(b))
 	}
@@ -111,7 +118,7 @@ func renderTyped(l *Line, b []byte) error {
 }
 
 // appendTypedWritable appends a key or value of a class as typed bytes, as Hadoop's TypedBytesWritableOutput
-// does. A class without a type of its own keeps its name and its bytes.
+// does. A class without a typed form keeps its name and its bytes.
 func appendTypedWritable(out []byte, class string, b []byte) ([]byte, error) {
 	simple, _ := strings.CutPrefix(class, ioPackage)
 	widths := map[string]struct{ code, size int }{
@@ -122,6 +129,8 @@ func appendTypedWritable(out []byte, class string, b []byte) ([]byte, error) {
 	switch w, fixed := widths[simple]; {
 	case fixed:
 		return append(append(out, byte(w.code)), b...), exact(b, w.size)
+	// The two have the same bytes in the file. A TypedBytesWritable already holds a typed value, so that is
+	// passed on without the length around it; a BytesWritable becomes a value of type bytes.
 	case class == typedClass || simple == "BytesWritable":
 		if len(b) < 4 || int64(binary.BigEndian.Uint32(b)) != int64(len(b)-4) {
 			return out, fmt.Errorf("a %s of %d bytes states another length", simple, len(b))
@@ -143,6 +152,7 @@ func appendTypedWritable(out []byte, class string, b []byte) ([]byte, error) {
 		n, err := readVInt(s)
 		return AppendTypedLong(out, n), err
 	}
+	// Hadoop writes the name with a length of four bytes here (WritableUtils.writeString) and not as a Text.
 	out = binary.BigEndian.AppendUint32(append(out, typedFirstOwn), uint32(4+len(class)+len(b)))       //nolint:gosec // a record has less than maxItem
 	return append(append(binary.BigEndian.AppendUint32(out, uint32(len(class))), class...), b...), nil //nolint:gosec // a name has less than maxName
 }
@@ -190,6 +200,7 @@ func renderVInt(l *Line, b []byte) error {
 	if err != nil {
 		return fmt.Errorf("an integer is cut off: %w", err)
 	}
+	// The rest is checked after the field was added. On an error the caller drops the whole line.
 	l.Int(n)
 	return exact(s.b, 0)
 }
@@ -244,6 +255,10 @@ func JavaFloat(f float64, bits int) string {
 		return "Infinity"
 	case math.IsInf(f, -1):
 		return "-Infinity"
+	// Java's rule: decimal notation in this range, else the computerized scientific one, with one digit
+	// before the point and E without a plus sign or leading zeros. Hadoop 3 runs on Java 8 to 17, whose
+	// Double.toString may print more digits than needed for some numbers; here it is always the shortest
+	// text.
 	case abs == 0 || abs >= 1e-3 && abs < 1e7:
 		s := strconv.FormatFloat(f, 'f', -1, bits)
 		if !strings.Contains(s, ".") {

@@ -254,7 +254,7 @@ var logicalTypes = map[[2]string]string{
 // typeOf returns the type of a field as package format names it. A union that may be null has the type of
 // its other branch.
 func typeOf(n *avro.SchemaNode) string {
-	// A logical type on another type has no meaning: render leaves such values as they are.
+	// A logical type on another type has no meaning: render leaves such values unchanged.
 	if t := logicalTypes[[2]string{n.Type, n.LogicalType}]; t != "" {
 		return t
 	}

@@ -147,7 +147,7 @@ func (n *node) content(values [][]parquet.Value, def, rep int) (any, error) {
 }
 
 // mapOf returns the object of a map's keys and values. Two equal keys are an error: an
-// object has one of them only, and the other entry would be lost.
+// object keeps a single entry of a name, and the other one would be lost.
 func (n *node) mapOf(items []any) (any, error) {
 	pair := n.fields[0].fields
 	out := make(map[string]any, len(items))
@@ -166,7 +166,7 @@ func (n *node) mapOf(items []any) (any, error) {
 }
 
 // keyText returns the name that a key has in an object: what JSON has for the key as a value,
-// without quotes. Bytes are base64 as they are elsewhere.
+// without quotes. Bytes are base64, as in all JSON values.
 func keyText(key any) (string, error) {
 	b, err := json.Marshal(key)
 	if err != nil {

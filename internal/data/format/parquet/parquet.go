@@ -113,7 +113,7 @@ func open(src *format.Source, s *format.Spec) (format.Records, error) {
 }
 
 // transcode checks the chunks of the wanted columns, and replaces the file if the library
-// would read one of them wrongly.
+// would read a chunk wrongly.
 func (r *rows) transcode(src *format.Source) error {
 	wrong, err := checkChunks(r.file.Metadata(), r.cols)
 	if err != nil || len(wrong) == 0 {

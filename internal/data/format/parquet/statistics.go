@@ -67,7 +67,7 @@ func (k *kind) bounds(s *types.Statistics) (least, most []byte, ok bool) {
 	return least, most, true
 }
 
-// bound decodes a bound, whose bytes are those of a plain value. Old files have bounds of texts in
+// bound decodes a bound, whose bytes are a value in the encoding PLAIN. Old files have bounds of texts in
 // signed bytes in other fields, which are not used.
 func (k *kind) bound(b []byte) (v parquet.Value, ok bool) {
 	switch {

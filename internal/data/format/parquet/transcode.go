@@ -336,7 +336,7 @@ func (l levels) length(page []byte) (int, error) {
 	return n, nil
 }
 
-// decodeBooleans decodes at most so many booleans in Parquet's encoding RLE into its encoding
+// decodeBooleans decodes at most as many booleans as most says, from Parquet's encoding RLE into its encoding
 // PLAIN, a bit for each, from the lowest on:
 //
 //	length uint32, then runs: a varint n and
@@ -366,7 +366,7 @@ func decodeBooleans(src []byte, most int) ([]byte, error) {
 			if len(src) < 1 {
 				return nil, io.ErrUnexpectedEOF
 			}
-			// A damaged file may say here that one byte stands for 2^63 booleans.
+			// A damaged file may state here that one byte repeats 2^63 booleans.
 			for range min(count, uint64(most-n)) {
 				put(src[0] & 1)
 			}
@@ -386,7 +386,7 @@ func decodeBooleans(src []byte, most int) ([]byte, error) {
 	return bits, nil
 }
 
-// maxRatio bounds how far LZ4 can compress: a byte of a match's length stands for 255 bytes.
+// maxRatio bounds how far LZ4 can compress: a byte of a match's length represents 255 bytes.
 const maxRatio = 255
 
 // decompress returns a page of size bytes: levels, and the content of src.
@@ -402,7 +402,7 @@ func (c *chunk) decompress(levels, src []byte, size int) (page []byte, err error
 			page = slices.Concat(levels, page)
 		}
 	case content > maxRatio*len(src)+maxRatio:
-		// The size is refused before so much memory is reserved for it.
+		// The size is refused before that much memory is reserved.
 		return nil, fmt.Errorf("the header of a page is corrupt: %d bytes cannot become %d", len(src), content)
 	default:
 		page = make([]byte, size)

@@ -1,5 +1,9 @@
 // Package avro reads Avro's object container files as lines and writes lines as such files, by the library of
 // github.com/twmb/avro.
+//
+// The library decodes a stream from its header on and knows no parts of files. So a source is read through a
+// stream of the file's header and the blocks between two markers. The header is parsed here a second time,
+// because its length and its marker are needed before the library is opened.
 package avro
 
 import (
@@ -36,6 +40,7 @@ const (
 
 // maxItem bounds a key or a value of the metadata, and maxPairs their number. maxBlock
 // bounds a block, before and after decompression.
+// The library has bounds of these kinds for blocks, but reads the header before a reader could be limited.
 const (
 	maxItem  = 16 << 20
 	maxPairs = 10_000
@@ -44,6 +49,9 @@ const (
 
 // records reads the blocks that belong to a source. A block belongs to the source in which
 // the marker before it starts; the first block's is the start of the file.
+//
+// A block that the borders of two sources cut is read once, by the source before it: its marker is behind
+// src.To, and the search for to begins there.
 type records struct {
 	ocf    *ocf.Reader
 	record bool // the values are records, whose fields are the columns
@@ -69,6 +77,8 @@ func open(src *format.Source, s *format.Spec) (format.Records, error) {
 		}
 	}
 	// The block that this marker ends began in the source, so the source ends behind the marker.
+	// At or behind the header's end: the header's own marker precedes the first block, which belongs to the
+	// source at 0 however small that is.
 	if src.To < src.Size {
 		if to, err = afterMarker(src, sync, max(src.To, int64(len(head)))); err != nil {
 			return nil, err
@@ -76,6 +86,8 @@ func open(src *format.Source, s *format.Spec) (format.Records, error) {
 	}
 	r := &records{from: from}
 	// The library reads from the start of a file, so the header comes before the blocks of the source.
+	// from may lie behind to when no marker lies between the borders. The stream then is a file without
+	// records.
 	r.ocf, err = ocf.NewReader(io.MultiReader(bytes.NewReader(head), io.NewSectionReader(src.File, from, max(0, to-from))),
 		append(codecs(), ocf.WithMaxBlockBytes(maxBlock), ocf.WithMaxDecompressedBlockBytes(maxBlock), ocf.WithSchemaOpts(renderers()...))...)
 	if err != nil {
@@ -88,6 +100,7 @@ func open(src *format.Source, s *format.Spec) (format.Records, error) {
 func (r *records) columns(src *format.Source, s *format.Spec) error {
 	root := r.ocf.Schema().Root()
 	r.record = root.Type == "record"
+	// Avro allows any type at the top, such as a file of longs.
 	r.names = []string{"value"}
 	if r.record {
 		r.names = r.names[:0]
@@ -133,9 +146,11 @@ func (h *header) read() error {
 		if err != nil {
 			return err
 		}
+		// Metadata is a map of Avro: blocks of pairs, of which an empty one is the last.
 		if n == 0 {
 			return h.take(syncLen)
 		}
+		// The length allows skipping. It is not used, because the pairs must be copied in any case.
 		if n < 0 { // the length in bytes follows
 			if _, err := h.long(); err != nil {
 				return err
@@ -146,6 +161,7 @@ func (h *header) read() error {
 		if pairs += n; n < 0 || pairs > maxPairs {
 			return fmt.Errorf("it has more than %d pairs of metadata", maxPairs)
 		}
+		// pairs has bounded n, so this product is small.
 		for range 2 * n {
 			size, err := h.long()
 			if err == nil && (size < 0 || size > maxItem) {
@@ -177,6 +193,7 @@ func (h *header) long() (int64, error) {
 			return 0, err
 		}
 		h.bytes.WriteByte(b)
+		// Zigzag: the lowest bit is the sign.
 		if u |= uint64(b&0x7f) << shift; b < 0x80 {
 			return int64(u>>1) ^ -int64(u&1), nil
 		}
@@ -193,6 +210,8 @@ func afterMarker(src *format.Source, sync []byte, at int64) (int64, error) {
 		if _, err := io.ReadFull(io.NewSectionReader(src.File, at, int64(n)), buf[:n]); err != nil {
 			return 0, err
 		}
+		// The marker is random for each file, so it occurs in the data by chance only. If it did, the library
+		// would find no valid block behind it, and the job would fail rather than read wrong records.
 		if i := bytes.Index(buf[:n], sync); i >= 0 {
 			return at + int64(i+len(sync)), nil
 		}
@@ -207,6 +226,7 @@ func afterMarker(src *format.Source, sync []byte, at int64) (int64, error) {
 // Next implements format.Records.
 func (r *records) Next(buf []byte) ([]byte, error) {
 	var v any
+	// Into any, which gives map[string]any for records. The library then calls renderers for each value.
 	if err := r.ocf.Decode(&v); err != nil {
 		if err == io.EOF {
 			return buf, err
@@ -215,8 +235,10 @@ func (r *records) Next(buf []byte) ([]byte, error) {
 	}
 	r.n++
 	r.line.Begin(buf)
+	// nil if the values are no records, which r.record says already.
 	record, _ := v.(map[string]any)
 	for _, at := range r.chosen {
+		// A value that is no record is the only column, so at is 0.
 		field := v
 		if r.record {
 			field = record[r.names[at]]
@@ -258,6 +280,7 @@ func typeOf(n *avro.SchemaNode) string {
 	if t := logicalTypes[[2]string{n.Type, n.LogicalType}]; t != "" {
 		return t
 	}
+	// Not in the table above, since its name has the precision and the scale.
 	if n.LogicalType == "decimal" && (n.Type == "bytes" || n.Type == "fixed") {
 		return fmt.Sprintf("decimal(%d,%d)", n.Precision, n.Scale)
 	}
@@ -278,6 +301,7 @@ func typeOf(n *avro.SchemaNode) string {
 		return n.Type
 	case "union":
 		union := "null"
+		// Null is neutral in UniteTypes, so the usual union of null and a type has that type.
 		for i := range n.Branches {
 			union = format.UniteTypes(union, typeOf(&n.Branches[i]))
 		}

@@ -46,6 +46,8 @@ func (c blockCodec) Decompress(src []byte) ([]byte, error) { return c.Decompress
 // DecompressBounded implements ocf.BoundedDecompressor: a block that would become larger is an
 // error before it takes more memory.
 func (c blockCodec) DecompressBounded(src []byte, most int64) ([]byte, error) {
+	// A new reader for each block: blocks of 64 KiB to some MiB make its cost small, and the two codecs are
+	// rare.
 	r, err := c.open(bytes.NewReader(src))
 	if err != nil {
 		return nil, err

@@ -32,6 +32,7 @@ func appendValue(l *format.Line, v any) error {
 // its type any more: a union of date and timestamp-millis gives the same time.Time for both.
 func renderers() []avro.SchemaOpt {
 	var all []avro.SchemaOpt
+	// Strings need none: a uuid in a string is its text already, and the library returns it.
 	for _, t := range []string{"int", "long", "float", "double", "bytes", "fixed"} {
 		all = append(all, avro.CustomType{AvroType: t, Decode: render})
 	}
@@ -41,6 +42,8 @@ func renderers() []avro.SchemaOpt {
 // render returns a value as Line.Any and encoding/json write it. A logical type on a type for
 // which Avro does not define it has no meaning, as the specification asks.
 func render(v any, n *avro.SchemaNode) (any, error) {
+	// These are the Go types into which the library decodes for any. A value of another type needs no
+	// conversion.
 	switch v := v.(type) {
 	case int32:
 		switch n.LogicalType {
@@ -71,6 +74,7 @@ func renderLong(v int64, logical string) (any, error) {
 	case "timestamp-micros":
 		return isoText(time.UnixMicro(v).UTC().Format(format.UTCTime)), nil
 	case "timestamp-nanos":
+		// An int64 of nanoseconds reaches from 1677 to 2262, and every value is a time.
 		return isoText(time.Unix(0, v).UTC().Format(format.UTCTime)), nil
 	case "local-timestamp-millis":
 		return isoText(time.UnixMilli(v).UTC().Format(format.LocalTime)), nil
@@ -98,6 +102,7 @@ func renderBytes(b []byte, n *avro.SchemaNode) (any, error) {
 		}
 	case "duration":
 		if n.Type == "fixed" && len(b) == 12 {
+			// Months, days and milliseconds, which have no common unit. Line.Any writes them as an object.
 			return avro.DurationFromBytes(b), nil
 		}
 	}
@@ -106,6 +111,7 @@ func renderBytes(b []byte, n *avro.SchemaNode) (any, error) {
 
 // timeOfDay returns a time since midnight. A longer time would read as one of the next day.
 func timeOfDay(n int64, unit time.Duration) (any, error) {
+	// Before the multiplication: an int64 of hours in microseconds would overflow a Duration.
 	if n < 0 || n >= int64(24*time.Hour/unit) {
 		return nil, fmt.Errorf("a time of day is %d × %v after midnight", n, unit)
 	}
@@ -115,12 +121,14 @@ func timeOfDay(n int64, unit time.Duration) (any, error) {
 // bigDecimal returns a number that brings its own scale: the length of its integer, the integer,
 // the scale.
 func bigDecimal(b []byte) (any, error) {
+	// Avro's long and Go's Varint are both zigzag in groups of seven bits.
 	size, n := binary.Varint(b)
 	if n <= 0 || size < 0 || size > int64(len(b)-n) {
 		return nil, errBigDecimal
 	}
 	unscaled, rest := b[n:n+int(size)], b[n+int(size):]
 	scale, n := binary.Varint(rest)
+	// Java's BigDecimal has an int as its scale. decimal.Text bounds it further.
 	if n <= 0 || n != len(rest) || int64(int32(scale)) != scale {
 		return nil, errBigDecimal
 	}

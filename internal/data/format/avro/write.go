@@ -16,6 +16,8 @@ import (
 )
 
 // blockBytes is the size of a block before compression. A reader's task keeps one block in memory.
+// Four times Avro's default in Java: a block ends with a marker of 16 bytes and is compressed alone, so
+// larger ones are smaller on disk. Task borders are still found within a block's length.
 const blockBytes = 256 << 10
 
 // codecOf returns the codec of a file's blocks.
@@ -42,6 +44,7 @@ func schemaOf(columns []format.Column) (string, error) {
 	}
 	fields := make([]field, len(columns))
 	for i, c := range columns {
+		// null is the first branch, as Avro asks for a field whose default is null, and as Hive writes it.
 		fields[i] = field{c.Name, []string{"null", avroTypes[c.Type]}}
 	}
 	text, err := json.Marshal(map[string]any{"type": "record", "name": "slotwise", "fields": fields})
@@ -61,6 +64,8 @@ func create(w io.Writer, o *format.Output, codec string) (format.Rows, error) {
 	if err != nil {
 		return nil, err
 	}
+	// The names of columns were checked by format.Output (avroName), so an error here is a fault of this
+	// program.
 	schema, err := avro.Parse(text)
 	if err != nil {
 		return nil, fmt.Errorf("the Avro schema of the output: %w", err)
@@ -70,6 +75,7 @@ func create(w io.Writer, o *format.Output, codec string) (format.Rows, error) {
 	if err != nil {
 		return nil, err
 	}
+	// Without a codec the file has no avro.codec in its header, which means null by the specification.
 	if c != nil {
 		opts = append(opts, ocf.WithCodec(c))
 	}
@@ -85,6 +91,7 @@ func (w *writer) WriteRow(row []format.Value) error {
 	b := w.datum[:0]
 	for i := range row {
 		v := &row[i]
+		// Branch 0, whose value has no bytes.
 		if v.Null {
 			b = append(b, 0)
 			continue
@@ -106,6 +113,8 @@ func (w *writer) WriteRow(row []format.Value) error {
 		}
 	}
 	w.datum = b
+	// The datum is encoded here and not by the library's Encode: that takes a map or struct for each row, by
+	// reflection.
 	_, err := w.ocf.Write(b)
 	return err
 }

@@ -34,6 +34,8 @@ type kind struct {
 // newKind returns the kind of a type.
 func newKind(t parquet.Type) *kind {
 	k := &kind{physical: t.Kind()}
+	// Spark, Hive and Impala write timestamps so. Int96 has no logical type: Spark stores UTC, Impala local
+	// time, and the file does not say which.
 	if k.physical == parquet.Int96 {
 		k.layout = format.LocalTime // by convention, a time without a zone
 	}
@@ -77,6 +79,7 @@ func halves(schema []types.SchemaElement) map[int]bool {
 		if !schema[i].Type.Valid {
 			continue // a group
 		}
+		// The index counts leaves alone, as Column.Index does.
 		if _, ok := schema[i].LogicalType.Value.(*types.Float16Type); ok {
 			all[index] = true
 		}
@@ -93,6 +96,7 @@ func unitOf(u types.TimeUnit) time.Duration {
 	case *types.MicroSeconds:
 		return time.Microsecond
 	}
+	// NANOS has existed since format 2.6, and has no converted type.
 	return time.Nanosecond
 }
 
@@ -109,6 +113,7 @@ func (k *kind) append(l *format.Line, v *parquet.Value) error {
 		switch n, ok := any.(json.Number); {
 		case ok:
 			l.Number(string(n))
+		// By String, since Text is for dates and times, which conditions compare as such.
 		case k.uuid:
 			l.String([]byte(any.(string)))
 		default:
@@ -116,6 +121,7 @@ func (k *kind) append(l *format.Line, v *parquet.Value) error {
 		}
 	case k.physical == parquet.Boolean:
 		l.Bool(v.Boolean())
+	// UINT_32 is stored in the bits of an int32. Without this case 4294967295 would be -1.
 	case k.physical == parquet.Int32 && k.unsigned:
 		l.Uint(uint64(v.Uint32()))
 	case k.physical == parquet.Int32:
@@ -143,6 +149,8 @@ func (k *kind) value(v *parquet.Value) (any, error) {
 	switch {
 	case v.IsNull():
 		return nil, nil
+	// The order of the cases is the order of append: the meaning first, then the physical type. Without a
+	// meaning an int96 would have no case, since JSON has no number for its 12 bytes.
 	case k.decimal:
 		s, err := k.decimalText(v)
 		return json.Number(s), err
@@ -180,6 +188,7 @@ func (k *kind) time(v *parquet.Value) time.Time {
 	if k.physical == parquet.Int32 {
 		n = int64(v.Int32())
 	}
+	// Only dates. Their unit does not divide a second, so the lines below would divide by zero.
 	if k.unit >= time.Second {
 		return time.Unix(n*int64(k.unit/time.Second), 0).UTC()
 	}
@@ -199,6 +208,8 @@ func julian(i deprecated.Int96) time.Time {
 
 // decimalText returns the digits of a decimal.
 func (k *kind) decimalText(v *parquet.Value) (string, error) {
+	// The writer chooses by the precision: up to 9 digits an int32, up to 18 an int64, else bytes. Hive, and
+	// Spark in its legacy format, always write fixed bytes.
 	switch k.physical {
 	case parquet.Int32:
 		return decimal.Text(big.NewInt(int64(v.Int32())), k.scale)
@@ -210,6 +221,7 @@ func (k *kind) decimalText(v *parquet.Value) (string, error) {
 
 // half returns the number of 16 bits, in IEEE 754's format, whose little-endian bytes are b.
 func half(b []byte) float64 {
+	// The schema promises FIXED_LEN_BYTE_ARRAY(2). A damaged one must not panic here.
 	if len(b) != 2 {
 		return math.NaN()
 	}

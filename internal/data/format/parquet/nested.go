@@ -10,6 +10,9 @@ import (
 
 // node is a node of the schema of a nested column. Its values become lists, objects, and
 // values of encoding/json.
+//
+// The levels are Dremel's: the definition level of a value counts the optional and repeated nodes on its path
+// that are present, and the repetition level names the node at which the value begins another item.
 type node struct {
 	name               string
 	optional, repeated bool
@@ -49,8 +52,12 @@ func shapeOf(c *parquet.Column) shape {
 	if c.Leaf() || len(c.Columns()) != 1 || !c.Columns()[0].Repeated() {
 		return object
 	}
+	// The names decide between the forms of lists: Spark and Arrow write list.element, Hive
+	// bag.array_element, and parquet-avro in its old form a bare repeated field called array.
 	inner := c.Columns()[0]
 	switch {
+	// The annotation MAP is not asked for: old writers put MAP_KEY_VALUE or nothing at this group. A list of
+	// pairs of key and value looks the same and becomes an object, too.
 	case !inner.Leaf() && len(inner.Columns()) == 2 && inner.Columns()[0].Name() == "key" && inner.Columns()[0].Leaf():
 		return mapping
 	case !inner.Leaf() && len(inner.Columns()) == 1 && (inner.Name() == "list" || inner.Name() == "bag"):
@@ -70,14 +77,19 @@ func (n *node) build(values [][]parquet.Value, def, rep int) (any, error) {
 		return nil, errLevels
 	}
 	// All leaves of a node agree on the levels above it, so the first one decides.
+	// A null parent still has one value, with a lower level, in each leaf below. So values[0] is never empty
+	// in a whole file.
 	level := values[0][0].DefinitionLevel()
 	switch {
 	case n.optional:
+		// The node or a parent is null. Every leaf has one value that says so, and the caller skips these
+		// together.
 		if def++; level < def {
 			return nil, nil
 		}
 	case n.repeated:
 		def, rep = def+1, rep+1
+		// An empty list also has one value in each leaf, whose level ends above the repeated node.
 		if level < def {
 			return []any{}, nil
 		}
@@ -94,6 +106,8 @@ func (n *node) items(values [][]parquet.Value, def, rep int) (any, error) {
 		for i, v := range values {
 			// An item ends before the next value whose level of repetition is this node's or lower.
 			end := 1
+			// The first value of an item has the level at which the item begins; the deeper lists in it have
+			// higher levels.
 			for end < len(v) && v[end].RepetitionLevel() > rep {
 				end++
 			}
@@ -120,6 +134,7 @@ func (n *node) content(values [][]parquet.Value, def, rep int) (any, error) {
 	out := make(map[string]any, len(n.fields))
 	for _, f := range n.fields {
 		at := f.first - n.first
+		// The slice is the field's own part of values, which items shortens in place.
 		v, err := f.build(values[at:at+f.count:at+f.count], def, rep)
 		if err != nil {
 			return nil, err
@@ -130,6 +145,7 @@ func (n *node) content(values [][]parquet.Value, def, rep int) (any, error) {
 		return out, nil
 	}
 	items, ok := out[n.fields[0].name].([]any)
+	// The repeated group always is a list, unless the levels are damaged.
 	if !ok {
 		return nil, errLevels
 	}
@@ -138,6 +154,7 @@ func (n *node) content(values [][]parquet.Value, def, rep int) (any, error) {
 		// The specification leaves the name of the inner field to the writer.
 		name := n.fields[0].fields[0].name
 		for i, item := range items {
+			// item is an object, because shapeOf asked for a group inside the list.
 			items[i] = item.(map[string]any)[name]
 		}
 	case mapping:
@@ -168,6 +185,7 @@ func (n *node) mapOf(items []any) (any, error) {
 // keyText returns the name that a key has in an object: what JSON has for the key as a value,
 // without quotes. Bytes are base64, as in all JSON values.
 func keyText(key any) (string, error) {
+	// So a key has the same text as the value would have in a line with as=json, whatever its type.
 	b, err := json.Marshal(key)
 	if err != nil {
 		return "", err

@@ -1,5 +1,12 @@
 // Package parquet reads Parquet files as lines and writes lines as Parquet files, by the
 // library of github.com/parquet-go/parquet-go. It reads the wanted columns only.
+//
+// The library is used below its typed readers: the footer, the pages and the values of a column. So the
+// wanted columns are read in step, a row group is chosen by the offset of its first page, and chunks that the
+// library reads wrongly can be replaced (transcode) before it sees them.
+//
+// The life of a file: checkEnd, the footer, groups (which row groups belong to the source), wanted (which of
+// them the conditions need), transcode, and then rows.Next for each row.
 package parquet
 
 import (
@@ -22,6 +29,8 @@ func Format() *format.Format {
 		Name: format.Parquet, Suffixes: []string{".parquet"},
 		Magic: func(head []byte) bool {
 			// Text may begin with the letters, too; a Parquet file has a binary page header next.
+			// The same rule as binaryAfter of package input, which refuses the file in programs without this
+			// format.
 			rest, ok := strings.CutPrefix(string(head), magic)
 			return ok && strings.ContainsFunc(rest[:min(len(rest), 64)], func(r rune) bool { return r < ' ' && !strings.ContainsRune("\t\n\v\f\r", r) })
 		},
@@ -40,13 +49,18 @@ const maxFooter = 256 << 20
 
 // checkEnd returns an error if a file does not end like a Parquet file.
 func checkEnd(src *format.Source) error {
+	// The smallest file is two magics and a length of 4 bytes between. Below that the offsets here would be
+	// negative.
 	if src.Size < int64(2*len(magic)+4) {
 		return fmt.Errorf("it is no Parquet file: it has %d bytes", src.Size)
 	}
 	var tail [8]byte
+	// A ReaderAt may return io.EOF together with the last bytes of a file.
 	if _, err := src.File.ReadAt(tail[:], src.Size-8); err != nil && err != io.EOF {
 		return err
 	}
+	// A writer that died has no footer, since the footer comes last. PARE, of an encrypted footer, ends here
+	// as well.
 	if string(tail[4:]) != magic {
 		return fmt.Errorf("it is no Parquet file, or it is truncated: its last bytes, at %d, are not %s", src.Size-4, magic)
 	}
@@ -90,6 +104,7 @@ func open(src *format.Source, s *format.Spec) (format.Records, error) {
 	if err != nil {
 		return nil, err
 	}
+	// In the order of Line, which need not be the order of the file.
 	for _, at := range sel.At {
 		r.cols = append(r.cols, newColumn(top[at]))
 	}
@@ -106,6 +121,7 @@ func open(src *format.Source, s *format.Spec) (format.Records, error) {
 		return nil, err
 	}
 	r.groups = r.wanted(f.Metadata(), all, s)
+	// Only with conditions. Otherwise every job over Parquet would have two counters that say nothing.
 	if src.CountGroups != nil && len(s.Where) > 0 {
 		src.CountGroups(len(r.groups), len(all)-len(r.groups))
 	}
@@ -137,15 +153,19 @@ func openFile(f io.ReaderAt, size int64) (*parquet.File, error) {
 // groups returns the indexes of the row groups that start in the source. A group that starts
 // outside the file is an error: no source would have its rows.
 func groups(f *types.FileMetaData, src *format.Source) (all []int, err error) {
+	// The first column's first page is the group's position, as in parquet-mr, which uses the middle of the
+	// group instead of its start. Either rule gives each group to one split.
 	for i, g := range f.RowGroups {
 		start := int64(0)
 		if len(g.Columns) > 0 {
 			m := &g.Columns[0].MetaData
 			start = m.DataPageOffset
+			// A dictionary precedes the data. min, because a careless footer may state an offset behind them.
 			if m.DictionaryPageOffset > 0 {
 				start = min(start, m.DictionaryPageOffset)
 			}
 		}
+		// All groups are tested by every source, so a damaged offset fails the job whichever splits it has.
 		if start < 0 || start >= src.Size {
 			return nil, fmt.Errorf("row group %d starts at byte %d of %d: the footer is corrupt", i, start, src.Size)
 		}
@@ -158,6 +178,7 @@ func groups(f *types.FileMetaData, src *format.Source) (all []int, err error) {
 
 // Next implements format.Records.
 func (r *rows) Next(buf []byte) ([]byte, error) {
+	// A loop, since a row group may have no rows.
 	for r.left == 0 {
 		if len(r.groups) == 0 {
 			return buf, io.EOF
@@ -166,6 +187,8 @@ func (r *rows) Next(buf []byte) ([]byte, error) {
 			return buf, err
 		}
 	}
+	// The footer's number of rows is the truth for all columns. A column with more values than that is not
+	// noticed, one with fewer is an error below.
 	r.left--
 	r.line.Begin(buf)
 	for _, c := range r.cols {
@@ -209,6 +232,7 @@ func (r *rows) Types() []format.ColumnType {
 // typeOf returns the type of a column as package format names it.
 func typeOf(c *parquet.Column, half map[int]bool) string {
 	if !c.Leaf() || c.Repeated() {
+		// A column for its shape alone. Its leaves are never opened.
 		column := newColumn(c)
 		switch {
 		case column.node.repeated || column.node.shape == list || column.node.shape == bareList:
@@ -274,6 +298,8 @@ type leaf struct {
 
 // open begins a column chunk.
 func (l *leaf) open(c parquet.ColumnChunk) error {
+	// The error of the chunk before comes first, but the next one is set up all the same, so that Close finds
+	// a consistent leaf.
 	err := l.close()
 	l.pages, l.values, l.at, l.n = c.Pages(), nil, 0, 0
 	return err
@@ -284,6 +310,7 @@ func (l *leaf) close() error {
 	if l.pages == nil {
 		return nil
 	}
+	// Before the pages are closed: a page holds buffers of the reader that it came from.
 	l.release()
 	err := l.pages.Close()
 	l.pages = nil
@@ -302,6 +329,7 @@ func (l *leaf) release() {
 // io.EOF.
 func (l *leaf) peek() (*parquet.Value, error) {
 	for l.at == l.n {
+		// Also behind a page that has ended. A page without values is skipped by the same loop.
 		if l.values == nil {
 			page, err := l.pages.ReadPage()
 			if err != nil {
@@ -309,6 +337,8 @@ func (l *leaf) peek() (*parquet.Value, error) {
 			}
 			l.page, l.values = page, page.Values()
 		}
+		// 256 values at a time make the library's call cheap beside the decoding. Values of byte arrays are
+		// slices of the page, so the page must live until the next ReadPage.
 		n, err := l.values.ReadValues(l.buf[:])
 		l.at, l.n = 0, n
 		// Values may arrive together with io.EOF. They are returned first, and the next call returns
@@ -373,6 +403,7 @@ func (c *column) append(l *format.Line) error {
 			return err
 		}
 		leaf.at++
+		// The definition level decides about null. kind.append gets values only.
 		if v.IsNull() {
 			l.Null()
 			return nil

@@ -21,6 +21,7 @@ func (r *rows) wanted(f *types.FileMetaData, groups []int, s *format.Spec) []int
 		// One condition that no value of the group can meet excludes the group, since all must hold.
 		return slices.ContainsFunc(r.cols, func(c *column) bool {
 			conditions := s.ConditionsOn(c.name)
+			// A nested column has bounds for each leaf, and a condition compares the whole value as text.
 			if c.node != nil || len(conditions) == 0 {
 				return false
 			}
@@ -39,6 +40,7 @@ func (r *rows) wanted(f *types.FileMetaData, groups []int, s *format.Spec) []int
 
 // numeric reports whether values are compared as numbers.
 func (k *kind) numeric() bool {
+	// Booleans and fixed bytes count as numbers here, and have no bounds in bound, so that does no harm.
 	return k.layout == "" && (k.decimal || k.physical != parquet.ByteArray)
 }
 
@@ -56,6 +58,7 @@ func (k *kind) bounds(s *types.Statistics) (least, most []byte, ok bool) {
 		value *parquet.Value
 		text  *[]byte
 	}{{&low, &least}, {&high, &most}} {
+		// Through the same code as records, so a bound and a value of the same bytes cannot have two texts.
 		line := format.NewLine(spec, []string{""})
 		line.Begin(nil)
 		if k.append(line, b.value) != nil {
@@ -85,6 +88,8 @@ func (k *kind) bound(b []byte) (v parquet.Value, ok bool) {
 	case k.physical == parquet.Double && len(b) == 8:
 		f := math.Float64frombits(binary.LittleEndian.Uint64(b))
 		return parquet.DoubleValue(f), f == f
+	// Writers shorten long texts, the upper bound upwards, so both stay bounds. Decimals in bytes have the
+	// order of signed numbers and not of bytes, and are left out.
 	case k.physical == parquet.ByteArray && !k.decimal && b != nil:
 		return parquet.ByteArrayValue(b), true
 	}

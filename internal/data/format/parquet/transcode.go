@@ -49,6 +49,8 @@ func checkChunks(meta *types.FileMetaData, cols []*column) (wrong map[int]bool, 
 				switch {
 				case chunk.CryptoMetadata.Value != nil:
 					err = errors.New("it is encrypted: decrypt the file first")
+				// The format allows it, for _metadata files that describe a directory. Reading such a file
+				// alone would find other bytes at the offsets.
 				case chunk.FilePath != "":
 					err = fmt.Errorf("its data are in another file, %.200q", chunk.FilePath)
 				case !slices.Contains(supported, codec):
@@ -61,6 +63,8 @@ func checkChunks(meta *types.FileMetaData, cols []*column) (wrong map[int]bool, 
 				// case above).
 				if codec == types.Lz4Raw || codec != meta.RowGroups[0].Columns[leaf.index].MetaData.Codec ||
 					runsOfBooleans(&chunk.MetaData) || c.node != nil {
+					// For the column in all row groups, since the library chooses its decompressor once for a
+					// column.
 					wrong[leaf.index] = true
 				}
 			}
@@ -80,6 +84,8 @@ func runsOfBooleans(m *types.ColumnMetaData) bool {
 
 // regionSize is the distance in bytes between the decompressed chunks of a transcoded file.
 // Such a chunk is at most as long.
+// 64 GiB is far more than a chunk, which its writer kept in memory, and a file may have 2^26 chunks before an
+// offset overflows.
 const regionSize = 1 << 36
 
 // transcoded is a Parquet file some of whose pages are decompressed and repaired while they
@@ -105,6 +111,8 @@ func transcode(src *format.Source, meta *types.FileMetaData, leaves map[int]bool
 	t := &transcoded{file: src.File, size: src.Size}
 	levels := leveled(meta.Schema)
 	// The library keeps the original of the first opening, so the parts that change are copied.
+	// A shallow copy: only what changes is cloned, which for thousands of columns and row groups is most of
+	// the footer.
 	copied := *meta
 	copied.RowGroups = slices.Clone(meta.RowGroups)
 	for i := range copied.RowGroups {
@@ -130,6 +138,7 @@ func transcode(src *format.Source, meta *types.FileMetaData, leaves map[int]bool
 	if err != nil {
 		return nil, 0, fmt.Errorf("the footer: %w", err)
 	}
+	// The offsets of page indexes, which the footer also has, are wrong here. openFile ignores them.
 	t.footer = append(binary.LittleEndian.AppendUint32(footer, uint32(len(footer))), magic...)
 	return t, t.footerAt + int64(len(t.footer)), nil
 }
@@ -220,6 +229,8 @@ func (c *chunk) readAt(p []byte, off int64) (n int, err error) {
 				return n, err
 			}
 		}
+		// A reader that skips pages still pays for their decompression: the offset of a page is known only
+		// when the pages before it have been decompressed.
 		skip := min(off+int64(n)-c.pos, int64(len(c.rest)))
 		m := copy(p[n:], c.rest[skip:])
 		c.rest, c.pos, n = c.rest[skip+int64(m):], c.pos+skip+int64(m), n+m
@@ -234,6 +245,8 @@ func (c *chunk) next() error {
 	if err := thrift.NewDecoder(protocol.NewReader(c.in)).Decode(&h); err != nil {
 		return err
 	}
+	// ReadBounded takes an int and allocates step by step, so a size beyond the chunk costs no more than the
+	// chunk has.
 	if h.CompressedPageSize < 0 || h.UncompressedPageSize < 0 {
 		return errors.New("the header of a page is corrupt: a size is negative")
 	}
@@ -247,6 +260,8 @@ func (c *chunk) next() error {
 		return errors.New("the checksum of a page is wrong")
 	}
 	levels := 0 // bytes of the levels, which version 2 does not compress
+	// Version 2 puts the levels before the compressed part, so that a reader can skip rows without
+	// decompressing.
 	if v2 := &h.DataPageHeaderV2; v2.Valid {
 		levels = int(v2.V.RepetitionLevelsByteLength) + int(v2.V.DefinitionLevelsByteLength)
 		if v2.V.RepetitionLevelsByteLength < 0 || v2.V.DefinitionLevelsByteLength < 0 || levels > min(len(c.body), int(h.UncompressedPageSize)) {
@@ -269,6 +284,7 @@ func (c *chunk) next() error {
 		return nil
 	}
 	// The header must describe the page as the library gets it.
+	// The checksum was over the stored bytes. 0 means none.
 	h.CompressedPageSize, h.UncompressedPageSize, h.CRC = int32(len(page)), int32(len(page)), 0
 	h.DataPageHeaderV2.V.IsCompressed = thrift.Null[bool]{Valid: h.DataPageHeaderV2.Valid}
 	if c.rest, err = thrift.Marshal(protocol, h); err != nil {
@@ -297,6 +313,7 @@ func (c *chunk) repair(h *types.PageHeader, page []byte, levels int) ([]byte, er
 		return page, nil // another dictionary, or what the library refuses
 	}
 	runs := c.meta.Type == types.Boolean && *encoding == types.RLE
+	// pyarrow writes an empty dictionary for a chunk of nulls.
 	nulls := c.noDictionary && (*encoding == types.PlainDictionary || *encoding == types.RLEDictionary) //nolint:staticcheck // deprecated for writers; old files have it
 	switch {
 	case values == 0:
@@ -312,6 +329,7 @@ func (c *chunk) repair(h *types.PageHeader, page []byte, levels int) ([]byte, er
 	}
 	*encoding = types.Plain
 	if nulls {
+		// No value remains behind the levels, so the page is PLAIN with nothing in it.
 		return page[:levels], nil
 	}
 	bits, err := decodeBooleans(page[levels:], int(values))
@@ -324,6 +342,7 @@ func (c *chunk) repair(h *types.PageHeader, page []byte, levels int) ([]byte, er
 // length returns the number of bytes of the levels at the start of a page of version 1.
 func (l levels) length(page []byte) (int, error) {
 	n := 0
+	// Repetition levels come first. A level that can only be 0 has no bytes at all.
 	for _, there := range [...]bool{l.repeated, l.optional} {
 		if !there {
 			continue
@@ -347,6 +366,7 @@ func decodeBooleans(src []byte, most int) ([]byte, error) {
 		return nil, io.ErrUnexpectedEOF
 	}
 	src = src[4 : 4+binary.LittleEndian.Uint32(src)]
+	// most comes from the page's header: up to 2^31 values reserve 256 MiB at most.
 	bits, n := make([]byte, 0, (most+7)/8), 0
 	put := func(bit byte) {
 		if n%8 == 0 {
@@ -373,6 +393,7 @@ func decodeBooleans(src []byte, most int) ([]byte, error) {
 			src = src[1:]
 			continue
 		}
+		// Compared as uint64, before count becomes an index: a varint may hold 2^63.
 		if count > uint64(len(src)) {
 			return nil, io.ErrUnexpectedEOF
 		}
@@ -397,6 +418,8 @@ func (c *chunk) decompress(levels, src []byte, size int) (page []byte, err error
 		if len(levels) > 0 {
 			page = slices.Concat(levels, src)
 		}
+	// The other codecs are here for mixed chunks and nested columns only. The library's own decompressors do
+	// the work.
 	case c.meta.Codec != types.Lz4Raw:
 		if page, err = parquet.LookupCompressionCodec(c.meta.Codec).Decode(nil, src); err == nil {
 			page = slices.Concat(levels, page)

@@ -13,6 +13,8 @@ import (
 
 // groupBytes is the size of a row group: the bytes of its fields before encoding and
 // compression. A writer keeps a row group in memory, and one task reads a whole row group.
+// parquet-mr's 128 MiB is a block of HDFS. Here several writers share a worker's memory, and 32 MiB is the
+// default size of a split.
 const groupBytes = 32 << 20
 
 // codecs are the codecs of pages. Without a choice they are compressed with snappy, as by
@@ -39,6 +41,7 @@ func newSchema(columns []format.Column) *parquet.Schema {
 		root.Group[c.Name] = parquet.Optional(leafOf(c.Type))
 	}
 	byName := map[string]parquet.Field{}
+	// The fields of the group know their index and types; they are only put into another order.
 	for _, f := range root.Group.Fields() {
 		byName[f.Name()] = f
 	}
@@ -73,6 +76,7 @@ type writer struct {
 
 // create implements format.Format.Create.
 func create(w io.Writer, o *format.Output, codec string) (format.Rows, error) {
+	// codec was checked by NewWriter, and is one of codecs.
 	config, err := parquet.NewWriterConfig(newSchema(o.Columns), parquet.Compression(codecs[codec]), parquet.CreatedBy("slotwise", "", ""))
 	if err != nil {
 		return nil, err
@@ -89,6 +93,7 @@ func (p *writer) WriteRow(row []format.Value) error {
 		if row[i].Null {
 			level = 0
 		}
+		// No copy of the bytes: WriteRows encodes them into its column buffers before it returns.
 		p.row[i] = v.Level(0, level, i)
 		p.bytes += size
 	}
@@ -99,6 +104,8 @@ func (p *writer) WriteRow(row []format.Value) error {
 		return nil
 	}
 	p.bytes = 0
+	// Flush ends a row group. The library itself would start a group by a number of rows, which says nothing
+	// of bytes.
 	return p.guard(p.w.Flush)
 }
 

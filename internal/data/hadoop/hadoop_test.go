@@ -320,3 +320,38 @@ func TestBuiltinClass(t *testing.T) {
 		t.Error("an unknown class is accepted")
 	}
 }
+
+// TestExpandBounded expands properties that refer to each other: chains of doubled references and circles end at
+// once, whether the values have bytes or not.
+func TestExpandBounded(t *testing.T) {
+	for _, last := range []string{"", "x", "${p0}", strings.Repeat("y", 1<<20)} {
+		c := Conf{"p20": last}
+		for i := range 20 {
+			ref := fmt.Sprintf("${p%d}", i+1)
+			c[fmt.Sprintf("p%d", i)] = strings.Repeat(ref, 10)
+		}
+		if got := c.Get("p0", ""); len(got) > maxExpanded+2*len(last)+maxExpansions*10*len("${p20}")+1000 {
+			t.Errorf("last %.5q: %d bytes", last, len(got))
+		}
+	}
+	c := Conf{"a": "1${b}2${none}${open", "b": "<${c}>", "c": "3"}
+	if got := c.Get("a", ""); got != "1<3>2${none}${open" {
+		t.Errorf("got %q", got)
+	}
+}
+
+// TestKeyPositions refuses positions beyond 31 bits: added to an offset in the key they would overflow.
+func TestKeyPositions(t *testing.T) {
+	for _, options := range []string{"-k2.9223372036854775807", "-k2,2.9223372036854775807", "-k9223372036854775808", "-k-1", "-k1,-1", "-k1."} {
+		if _, err := NewKeySpec(options, "\t"); err == nil {
+			t.Errorf("%s: no error", options)
+		}
+	}
+	spec, err := NewKeySpec("-k2.2147483647,3.2147483647", "\t")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := KeyOf(spec.AppendSortKey(nil, []byte("a\tb\tc"))); string(got) != "a\tb\tc" {
+		t.Errorf("key %q", got)
+	}
+}

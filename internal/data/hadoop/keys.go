@@ -12,6 +12,8 @@ import (
 
 // HashPartition is Hadoop's HashPartitioner for text keys: the hash of Text modulo n.
 func HashPartition(key []byte, n int) int {
+	// WritableComparator.hashBytes begins with 1. stringHash, below, begins with 0 like String.hashCode.
+	// Partitions must be Hadoop's: scripts join part files of two jobs by their numbers.
 	h := int32(1)
 	for _, b := range key {
 		// Java's bytes have a sign.
@@ -26,6 +28,7 @@ func modulo(h int32, n int) int { return int(h&0x7fffffff) % n }
 // stringHash is the hash of a Java String.
 func stringHash(key []byte) int32 {
 	var h int32
+	// Invalid UTF-8 becomes U+FFFD, as when Hadoop decodes a Text.
 	for _, u := range utf16.Encode([]rune(string(key))) {
 		h = 31*h + int32(u)
 	}
@@ -80,10 +83,13 @@ func NewKeySpec(options, separator string) (*KeySpec, error) {
 	}
 	for i := range s.fields {
 		// Global flags apply only to fields without flags of their own, as in sort(1).
+		// After the loop, because -n and -r apply wherever they stand among the options.
 		if f := &s.fields[i]; !f.numeric && !f.reverse {
 			f.numeric, f.reverse = numeric, reverse
 		}
 	}
+	// Without flags and fields the specification stays empty: the comparator is then the order of the bytes,
+	// and the partitioner takes another hash (Partition).
 	if len(s.fields) == 0 && (numeric || reverse) {
 		s.fields = []field{{from: 1, fromChar: 1, numeric: numeric, reverse: reverse}}
 	}
@@ -110,17 +116,21 @@ func parseField(text string) (f field, err error) {
 
 // position parses F[.C][opts] and adds the flags in opts to the field.
 func (f *field) position(text string) (number, char int, err error) {
+	// Flags behind either position apply to the whole field, as in sort(1).
 	digits := strings.TrimRight(text, "nr")
 	f.numeric = f.numeric || strings.Contains(text[len(digits):], "n")
 	f.reverse = f.reverse || strings.Contains(text[len(digits):], "r")
 	a, b, dot := strings.Cut(digits, ".")
-	if number, err = strconv.Atoi(a); err == nil && dot {
-		char, err = strconv.Atoi(b)
+	// At most 31 bits, as in Hadoop: part adds a position to an offset in the key, and the sum must not overflow.
+	n, err := strconv.ParseInt(a, 10, 32)
+	c := int64(0)
+	if err == nil && dot {
+		c, err = strconv.ParseInt(b, 10, 32)
 	}
-	if err != nil || number < 0 || char < 0 {
+	if err != nil || n < 0 || c < 0 {
 		return 0, 0, fmt.Errorf("%q is no FIELD[.CHARACTER][nr]", text)
 	}
-	return number, char, nil
+	return int(n), int(c), nil
 }
 
 // Empty reports whether the specification selects nothing, so that the whole key counts.
@@ -142,22 +152,26 @@ func (s *KeySpec) span(key []byte, buf [][2]int) [][2]int {
 // part returns the bytes that a field specification selects, and false if it begins
 // behind the key's last field or behind the end of the key.
 func (f *field) part(key []byte, spans [][2]int) ([]byte, bool) {
+	// A key with fewer fields than the option names.
 	if f.from > len(spans) {
 		return nil, false
 	}
 	// A character position may lie beyond its field. The part then begins in a later field.
+	// Numbers are below 2^31 (position), so this sum cannot overflow.
 	start := spans[f.from-1][0] + f.fromChar - 1
 	if start >= len(key) {
 		return nil, false
 	}
 	end := len(key)
 	switch {
+	// To the end of the key.
 	case f.to == 0 || f.to > len(spans):
 	case f.toChar == 0:
 		end = spans[f.to-1][1]
 	default:
 		end = min(end, spans[f.to-1][0]+f.toChar)
 	}
+	// An end before the start selects nothing. The field exists all the same, and sorts behind a missing one.
 	return key[start:max(start, end)], true
 }
 
@@ -167,6 +181,7 @@ func (s *KeySpec) Partition(key []byte, n int) int {
 	if s.Empty() {
 		return modulo(stringHash(key), n)
 	}
+	// Hadoop returns partition 0 here without a look at the fields.
 	if len(key) == 0 {
 		return 0
 	}
@@ -179,6 +194,8 @@ func (s *KeySpec) Partition(key []byte, n int) int {
 	var h int32
 	for i := range s.fields {
 		part, _ := s.fields[i].part(key, spans)
+		// The hash continues over all fields and has no border between them: a,bc and ab,c have the same
+		// partition.
 		for _, b := range part {
 			h = 31*h + int32(int8(b))
 		}
@@ -215,7 +232,11 @@ func (s *KeySpec) AppendSortKey(out, key []byte) []byte {
 			invert(out[from:])
 		}
 	}
+	// The key behind the fields makes the order total, and KeyOf finds it without decoding. Keys that the
+	// comparator calls equal become several groups. A streaming reducer does not see groups, only the key of
+	// each line.
 	out = append(out, key...)
+	// At the end and not at the front: a length in front would decide the order.
 	return binary.BigEndian.AppendUint32(out, uint32(len(key)))
 }
 
@@ -229,6 +250,7 @@ func KeyOf(sortKey []byte) []byte {
 // appendText appends text with a terminator. A 0 becomes 0 255, and the terminator is 0 0.
 func appendText(out, text []byte) []byte {
 	for _, b := range text {
+		// 255 is larger than the terminator's second byte. So a text with a 0 sorts behind its own beginning.
 		if out = append(out, b); b == 0 {
 			out = append(out, 255)
 		}
@@ -247,15 +269,19 @@ const (
 // digits, and a terminator. Text that is no number counts as 0.
 func appendNumber(out, text []byte) []byte {
 	minus, whole, fraction := parseNumber(text)
+	// -0 and 0 are equal, as numbers and in Hadoop.
 	if len(whole) == 0 && len(fraction) == 0 {
 		return append(out, zero)
 	}
 	from := len(out) + 1
 	// More integer digits mean a larger number, since leading zeros are gone.
 	out = binary.BigEndian.AppendUint32(append(out, positive), uint32(len(whole)))
+	// Digits compare as bytes, and the terminator is less than each. The fraction needs no point, since the
+	// count of whole digits says where it begins.
 	out = append(append(append(out, whole...), fraction...), 0)
 	if minus {
 		out[from-1] = negative
+		// Of two negative numbers the one with the larger digits is less. The class itself stays.
 		invert(out[from:])
 	}
 	return out

@@ -173,10 +173,14 @@ var byName = sync.OnceValue(func() map[string]*property {
 })
 
 // Conf holds job properties. Setting a property sets its other name, too.
+//
+// A value is stored unexpanded; Get expands it. So a property may refer to one that is set later, as in
+// Hadoop.
 type Conf map[string]string
 
 // Set sets a property under both of its names.
 func (c Conf) Set(name, value string) {
+	// Also for names that no row has: they are the user's, and tasks see them.
 	c[name] = value
 	if p := byName()[name]; p != nil && p.old != "" {
 		c[p.old], c[p.name] = value, value
@@ -185,17 +189,20 @@ func (c Conf) Set(name, value string) {
 
 // Get returns a property's value with ${other} replaced by other properties, or def if the
 // property is not set.
+//
+// An empty value is a value: only a missing property has the default.
 func (c Conf) Get(name, def string) string {
 	v, ok := c[name]
 	if !ok {
 		return def
 	}
-	return c.expand(v, 0)
+	return c.expand(v)
 }
 
 // Bool parses a property as true or false. It returns def for other values.
 func (c Conf) Bool(name string, def bool) bool {
 	switch strings.ToLower(strings.TrimSpace(c.Get(name, ""))) {
+	// Any other text is the default, as in Hadoop's getBoolean. "yes" does not switch a property on.
 	case "true":
 		return true
 	case "false":
@@ -204,31 +211,51 @@ func (c Conf) Bool(name string, def bool) bool {
 	return def
 }
 
-// maxExpansions bounds the depth of properties that refer to others.
-const maxExpansions = 20
+// Bounds of the expansion of one value. Without the last two, twenty properties that each refer to the one before
+// several times would keep a client, and each task, busy for years.
+const (
+	maxExpansions   = 20       // depth of properties that refer to others, as in Hadoop
+	maxReplacements = 10_000   // references that are replaced
+	maxExpanded     = 16 << 20 // bytes after which no reference is replaced
+)
 
-// expand replaces ${name} by the value of the property. References to properties that do
-// not exist stay.
-func (c Conf) expand(v string, depth int) string {
-	if depth == maxExpansions || !strings.Contains(v, "${") {
+// expansion replaces ${name} by the value of the property. References to properties that do not exist stay, and so do
+// all references behind a bound.
+type expansion struct {
+	conf Conf
+	out  strings.Builder
+	left int // references that may still be replaced
+}
+
+// expand returns a value with its references replaced.
+func (c Conf) expand(v string) string {
+	if !strings.Contains(v, "${") {
 		return v
 	}
-	var out strings.Builder
-	for {
+	e := &expansion{conf: c, left: maxReplacements}
+	e.add(v, 0)
+	return e.out.String()
+}
+
+// add appends a value that is depth references away from the one that is expanded.
+func (e *expansion) add(v string, depth int) {
+	for depth < maxExpansions && e.left > 0 && e.out.Len() < maxExpanded {
 		before, rest, found := strings.Cut(v, "${")
 		name, after, closed := strings.Cut(rest, "}")
 		if !found || !closed {
-			out.WriteString(v)
-			return out.String()
+			break
 		}
-		out.WriteString(before)
-		if value, ok := c[name]; ok {
-			out.WriteString(c.expand(value, depth+1))
+		e.out.WriteString(before)
+		if value, ok := e.conf[name]; ok {
+			// Counted, because references to empty values add no bytes.
+			e.left--
+			e.add(value, depth+1)
 		} else {
-			out.WriteString("${" + name + "}")
+			e.out.WriteString("${" + name + "}")
 		}
 		v = after
 	}
+	e.out.WriteString(v)
 }
 
 // Names returns the names of all properties in order.
@@ -268,17 +295,22 @@ func (c Conf) Check(given []string) (r Remarks) {
 	for _, name := range slices.Compact(slices.Sorted(slices.Values(given))) {
 		p := byName()[name]
 		switch {
+		// A warning and no error: scripts for real clusters set properties that only some versions of Hadoop
+		// know.
 		case p == nil && isHadoops(name):
 			r.Warnings = append(r.Warnings, "the property "+name+" is unknown: tasks see it in their environment, and it has no other effect")
 		case p == nil:
 			// A property of the user's own, for the environment of tasks.
 		case p.use == shown:
 			r.Warnings = append(r.Warnings, "the property "+name+" has no effect here, except in the environment of tasks")
+		// By the new name, so that the list has each property once.
 		case slices.Contains(numbers, p.name) && !c.isNumber(name):
 			r.Errors = append(r.Errors, fmt.Sprintf("%s=%s: want a whole number", name, c.Get(name, "")))
+		// A script may set such a property to 0 or false to be sure. Such a value asks for nothing new.
 		case p.use == refused && !isDefault(c.Get(name, "")):
 			r.Errors = append(r.Errors, "the property "+name+" is not supported: "+p.why)
 		}
+		// Beside any remark above: Hadoop's client prints this line for each old name.
 		if p != nil && p.old == name {
 			r.Deprecated = append(r.Deprecated, name+" is deprecated. Instead, use "+p.name)
 		}
@@ -311,6 +343,8 @@ const Private = "slotwise."
 // Environment returns the properties as variables, name=value, in order. Values longer than
 // stream.jobconf.truncate.limit are cut.
 func (c Conf) Environment() []string {
+	// Linux refuses a variable of more than 128 KiB, and then the whole exec. Hadoop has this property for
+	// long lists of inputs.
 	limit := c.Int("stream.jobconf.truncate.limit", -1)
 	env := make([]string, 0, len(c))
 	for _, name := range c.Names() {
@@ -319,6 +353,7 @@ func (c Conf) Environment() []string {
 		}
 		v := c.Get(name, "")
 		if limit >= 0 && len(v) > limit {
+			// Bytes, as in Hadoop. A character that is cut stays cut.
 			v = v[:limit]
 		}
 		// A variable cannot contain a zero byte, and exec would refuse the whole environment.

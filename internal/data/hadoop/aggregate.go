@@ -13,6 +13,8 @@ import (
 )
 
 // Aggregator aggregates the values of one key of Hadoop's package of aggregators.
+//
+// The same code serves the combiner and the reducer: a value of Partial is a value that Add accepts.
 type Aggregator struct {
 	kind   string // in lower case
 	limit  int    // of unique values; negative for none
@@ -51,16 +53,21 @@ func (a *Aggregator) Add(v string) error {
 		}
 		switch {
 		case a.kind == "longvaluesum":
+			// It wraps around like Java's long.
 			a.n += n
 		// The first value counts whatever it is: 0 would be the maximum of negative ones.
 		case first, a.kind == "longvaluemax" && n > a.n, a.kind == "longvaluemin" && n < a.n:
 			a.n = n
 		}
 	case "doublevaluesum":
+		// Java's Double.parseDouble ignores spaces around a number. Long.parseLong does not, so the case
+		// above does not either.
 		f, err := strconv.ParseFloat(strings.TrimSpace(v), 64)
 		if err != nil {
 			return err
 		}
+		// The sum depends on the order of the values. The engine keeps the order of the input, so two runs
+		// agree.
 		a.f += f
 	case "stringvaluemax", "stringvaluemin":
 		// Java compares UTF-16 units, which differ from code points for characters beyond 2¹⁶.
@@ -69,10 +76,14 @@ func (a *Aggregator) Add(v string) error {
 			a.text = v
 		}
 	case "uniqvaluecount":
+		// Hadoop stops collecting there, too: the result is then the limit. The counts themselves are not
+		// used.
 		if a.limit < 0 || len(a.counts) < a.limit {
 			a.counts[v]++
 		}
 	case "valuehistogram":
+		// Partial emits VALUE TAB COUNT. A mapper that prints a TAB in a value must print a number
+		// behind it, in Hadoop, too.
 		value, count, many := strings.Cut(v, "\t")
 		n := int64(1)
 		if many {
@@ -114,6 +125,7 @@ func (a *Aggregator) Partial() []string {
 		}
 		list = append(list, v)
 	}
+	// A map has no order, and the output of an attempt must be the same in each execution.
 	slices.Sort(list)
 	return list
 }
@@ -135,5 +147,7 @@ func (a *Aggregator) histogram() string {
 	for _, n := range counts {
 		squares += (float64(n) - mean) * (float64(n) - mean)
 	}
+	// Of an even number of counts the upper of the two in the middle is the median, as in Hadoop. k is at
+	// least 1, because Add precedes Result.
 	return fmt.Sprintf("%d\t%d\t%d\t%d\t%s\t%s", k, counts[0], counts[k/2], counts[k-1], format.JavaFloat(mean, 64), format.JavaFloat(math.Sqrt(squares/float64(k)), 64))
 }

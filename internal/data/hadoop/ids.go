@@ -8,6 +8,7 @@ import (
 
 // Tools parse exactly four digits at the end of a job id, so the numbers of one stamp
 // are 1 to 9999.
+// Job 10,000 is number 1 of the next stamp.
 const perStamp = 9999
 
 // ClusterStamp is the stamp of the first jobs of a cluster. A cluster's job jN has the same
@@ -44,6 +45,7 @@ func ClusterJob(id string) string {
 	return fmt.Sprintf("j%d", (stamp-ClusterStamp)*perStamp+int64(number))
 }
 
+// mrjob finds ids with a regular expression for digits of this form.
 func (j JobNumber) tail() string { return fmt.Sprintf("%d_%04d", j.Stamp, j.Number) }
 
 // Job returns job_STAMP_NUMBER.

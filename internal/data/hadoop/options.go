@@ -55,6 +55,7 @@ func ParseGeneric(args []string) (g Generic, rest []string, err error) {
 		switch name {
 		case "-D", "-conf", "-fs", "-jt", "-files", "-archives", "-libjars", "-tokenCacheFile":
 		default:
+			// The first other word ends the generic options, as in Hadoop's GenericOptionsParser.
 			return g, args, nil
 		}
 		if len(args) == 1 {
@@ -89,6 +90,7 @@ func (g *Generic) set(name, value string) error {
 		return usage("%s: the value is empty", name)
 	}
 	first := func(list *[]string) {
+		// Empty elements vanish: "a,,b" has two files.
 		if *list == nil {
 			*list = strings.FieldsFunc(value, func(r rune) bool { return r == ',' })
 		}
@@ -163,6 +165,7 @@ func ParseStreaming(args []string) (*Streaming, error) {
 		name := strings.TrimPrefix(strings.TrimPrefix(word, "-"), "-")
 		switch {
 		case !strings.HasPrefix(word, "-") || name == "":
+			// Collected and reported after the loop: -help among them must win.
 			stray = append(stray, word)
 		case slices.Contains(streamingFlags, name):
 			s.flag(name)
@@ -171,6 +174,7 @@ func ParseStreaming(args []string) (*Streaming, error) {
 				return nil, usage("Missing argument for option: %s", name)
 			}
 			if slices.Contains(streamingValues, name) {
+				// The last occurrence counts, and a value may begin with a hyphen, such as -reducer '-'.
 				given[name], args = unquote(args[0]), args[1:]
 				if given[name] == "" && slices.Contains(paths, name) {
 					return nil, usage("-%s: %v", name, ErrEmptyPath)
@@ -181,6 +185,7 @@ func ParseStreaming(args []string) (*Streaming, error) {
 				return nil, err
 			}
 		default:
+			// The parser itself says whether the word is a generic option, so the two lists cannot differ.
 			if generic, _, err := ParseGeneric([]string{word, "a=b"}); err == nil && !reflect.DeepEqual(generic, Generic{}) {
 				return nil, usage("Unrecognized option: %s (a generic option: it stands before all options of streaming, as in Hadoop)", word)
 			}
@@ -256,6 +261,7 @@ func (s *Streaming) list(name string, args []string) (rest []string, err error) 
 
 // values stores the values of the options that occur once.
 func (s *Streaming) values(given map[string]string) error {
+	// In this order, since a command without both gets Hadoop's error for the input.
 	for _, name := range []string{"input", "output"} {
 		ok := given[name] != ""
 		if name == "input" {
@@ -274,12 +280,14 @@ func (s *Streaming) values(given map[string]string) error {
 	} {
 		*to = given[name]
 	}
+	// -dfs is -fs under its first name, and -additionalconfspec is -conf.
 	if v := given["dfs"]; v != "" {
 		s.FS = v
 	}
 	if v := given["additionalconfspec"]; v != "" {
 		s.ConfFile = append(s.ConfFile, v)
 	}
+	// ok and not a comparison with "": an empty value is a forgotten variable, and no default.
 	if v, ok := given["numReduceTasks"]; ok {
 		n, err := strconv.Atoi(v)
 		if err != nil || n < 0 {
@@ -326,6 +334,8 @@ func (c Conf) ApplyOptions(s *Streaming) error {
 		{"-outputformat", s.OutputFormat, "mapred.output.format.class", PropOutput, outputFormats, "output formats"},
 		{"-partitioner", s.Partitioner, "mapred.partitioner.class", PropPartition, partitioners, "partitioners"},
 	} {
+		// The option wins over the property, and both are set afterwards: tasks see the property, and
+		// NewRules the private one with the simple name.
 		value := x.value
 		if value == "" {
 			value = c.Get(x.property, "")
@@ -338,6 +348,8 @@ func (c Conf) ApplyOptions(s *Streaming) error {
 			continue
 		}
 		name, err := class(x.option, value, x.known)
+		// Before the general error, because this class has a replacement that users do not find by
+		// themselves.
 		if strings.HasPrefix(SimpleName(value), "SequenceFileAsBinary") {
 			return fmt.Errorf("%w (its bytes are Java's serialization; SequenceFile%sFormat with -io typedbytes passes keys and values of each type)",
 				err, map[bool]string{true: "Input", false: "Output"}[x.private == PropInput])
@@ -374,8 +386,11 @@ func (c Conf) ApplyOptions(s *Streaming) error {
 	c.Set("mapreduce.job.reduces", strconv.Itoa(reduces))
 	switch {
 	case reduces == 0:
+		// Hadoop runs neither without a shuffle. Keeping them would make CheckTyped and the rules look for
+		// their types.
 		s.Reducer, s.Combiner = "", ""
 	case s.Reducer == "":
+		// Without -reducer Hadoop sorts and writes the records.
 		s.Reducer = IdentityReducer
 	}
 	return nil

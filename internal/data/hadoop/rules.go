@@ -61,9 +61,13 @@ var builtinClasses = []string{IdentityMapper, IdentityReducer, InverseMapper, To
 // is an error.
 func BuiltinClass(value string) (string, error) {
 	name := strings.TrimSpace(value)
+	// A user's class com.example.IdentityMapper is not meant, and neither is a command such as
+	// ./IdentityMapper.
 	if slices.Contains(builtinClasses, SimpleName(name)) && (SimpleName(name) == name || strings.HasPrefix(name, "org.apache.hadoop.")) {
 		return SimpleName(name), nil
 	}
+	// Such a word would otherwise be run as a command and fail on a worker, with an error about a missing
+	// file.
 	if strings.HasPrefix(name, "org.apache.hadoop.") && !strings.ContainsAny(name, " /") {
 		return "", fmt.Errorf("the class %s is not built in (built in: %s); Java code cannot be run", name, strings.Join(builtinClasses, ", "))
 	}
@@ -96,10 +100,14 @@ func (c *Cut) Line(line []byte) (key, value []byte) {
 		}
 		at += i + len(c.Separator)
 	}
+	// The separator before the border belongs to neither. Others inside the key stay.
 	return line[:at-len(c.Separator)], line[at:]
 }
 
 // Rules are the rules of one streaming job.
+//
+// A Rules is made once for each attempt and is read only, so one goroutine for standard input and one for
+// standard output may use it.
 type Rules struct {
 	Conf              Conf
 	MapOut, ReduceOut Cut
@@ -133,12 +141,14 @@ func NewRules(conf Conf) (*Rules, error) {
 		ExitIsFailure: conf.Bool("stream.non.zero.exit.is.failure", true),
 		Prefix:        conf.Get("stream.stderr.reporter.prefix", "reporter:"),
 	}
+	// An empty separator would be found at every position, and the keys would be empty.
 	for name, c := range map[string]*Cut{"map": &r.MapOut, "reduce": &r.ReduceOut} {
 		if c.Fields < 1 || len(c.Separator) == 0 {
 			return nil, fmt.Errorf("stream.num.%s.output.key.fields must be at least 1 and stream.%s.output.field.separator must not be empty", name, name)
 		}
 	}
 	if v := conf.Get("mapreduce.input.keyvaluelinerecordreader.key.value.separator", ""); v != "" && r.Input == KeyValueInput {
+		// Hadoop takes the first character, too.
 		r.KeyValue = v[0]
 	}
 	// Hadoop drops the key, the offset of the line, for TextInputFormat alone.
@@ -165,6 +175,7 @@ func (r *Rules) identifiers() error {
 		{"stream.reduce.output", &r.ReduceOut.KeyOnly, &r.ReduceOut.Typed},
 	} {
 		switch id := strings.ToLower(r.Conf.Get(x.name, "text")); id {
+		// Hadoop ignores the case of these words, too, and takes every unknown one for text.
 		case "keyonlytext":
 			*x.keyOnly = true
 		case "typedbytes":
@@ -173,6 +184,7 @@ func (r *Rules) identifiers() error {
 			return fmt.Errorf("%s=rawbytes is not supported; use typedbytes or text", x.name)
 		}
 	}
+	// A key without a value has no pair that typed bytes could encode.
 	if r.MapOut.KeyOnly && r.TypedReduceIn {
 		return fmt.Errorf("stream.map.output=keyonlytext is not supported with stream.reduce.input=typedbytes; use stream.map.output=text")
 	}
@@ -194,12 +206,13 @@ func (r *Rules) TypedOutput(reducer string) bool {
 }
 
 // CheckTyped returns an error for a job of commands and classes whose typed bytes would be read
-// as text, or the other way. mapper, combiner and reducer say which of them are commands;
+// as text, or the other way. mapper, combiner and reducer are the values of the options;
 // without reduces the other two are "". A name that is no command is a class, or missing.
 func (r *Rules) CheckTyped(mapper, combiner, reducer string, reduces bool) error {
 	switch {
 	case (r.MapOut.Typed || r.TypedMapIn) && !isCommand(mapper):
 		return fmt.Errorf("stream.map.input=typedbytes and stream.map.output=typedbytes need a command as -mapper; classes and a missing mapper work on text")
+	// Lines need no further test: a reducer of lines reads them, and one of typed bytes gets them as strings.
 	case !reduces || !r.MapOut.Typed:
 	case isCommand(reducer) && !r.TypedReduceIn || isCommand(combiner) && !r.TypedReduceIn:
 		return fmt.Errorf("stream.map.output=typedbytes needs stream.reduce.input=typedbytes: lines cannot contain typed bytes; -io typedbytes sets all four properties")
@@ -248,6 +261,8 @@ func (r *Rules) keys() error {
 		if err != nil {
 			return fmt.Errorf("mapreduce.partition.keycomparator.options: %w", err)
 		}
+		// An empty specification keeps the order of the bytes and saves the sort keys, which are longer than
+		// the keys.
 		if !spec.Empty() {
 			r.Order = spec
 		}
@@ -263,6 +278,7 @@ func (r *Rules) SortKey(buf, key []byte) []byte {
 	if r.Order == nil {
 		return key
 	}
+	// The result lives in buf until the next record, which suits the engine: it copies each key.
 	return r.Order.AppendSortKey(buf[:0], key)
 }
 

@@ -31,6 +31,8 @@ func Percent(share float64, done bool) int {
 	if done {
 		return 100
 	}
+	// Rounded down, and 100 is withheld until the job has ended: the commit of its output follows the last
+	// task.
 	return min(99, int(share*100))
 }
 
@@ -60,6 +62,7 @@ func (s *Stats) Groups() []Group {
 	c := s.Counters
 	read := c["map.input_bytes"]
 	written := c["reduce.file_bytes"]
+	// Without reduces the maps write the output files.
 	if s.Reduces == 0 {
 		written = c["map.file_bytes"]
 	}
@@ -93,6 +96,7 @@ func (s *Stats) Groups() []Group {
 			Counter{"Failed Shuffles", 0}, Counter{"Merged Map outputs", int64(s.Maps * s.Reduces)})
 	}
 	framework = append(framework, Counter{"CPU time spent (ms)", c["map.cpu_ms"] + c["reduce.cpu_ms"]})
+	// The first three groups keep this order, and only the others are sorted. So Hadoop prints them.
 	groups := []Group{
 		{"File System Counters", []Counter{{"FILE: Number of bytes read", read}, {"FILE: Number of bytes written", written}}},
 		{"Job Counters ", jobs},
@@ -108,6 +112,8 @@ func (s *Stats) Groups() []Group {
 func (s *Stats) user() []Group {
 	byGroup := map[string][]Counter{}
 	for _, key := range slices.Sorted(maps.Keys(s.User)) {
+		// GroupEnd first, since a group of a streaming command may contain dots. Counters of jobs in Go have
+		// a dot. A name without either belongs to the group User.
 		group, name, ok := strings.Cut(key, GroupEnd)
 		if !ok {
 			if group, name, ok = strings.Cut(key, "."); !ok {
@@ -141,5 +147,7 @@ func (l *Log) WriteCounters(groups []Group) {
 		}
 	}
 	l.Info("mapreduce.Job", "Counters: %d", n)
+	// The errors of a terminal are dropped throughout: the job has ended, and its result does not depend on
+	// the log.
 	io.WriteString(l.W, b.String())
 }

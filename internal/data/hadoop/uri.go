@@ -13,6 +13,7 @@ import (
 // DisplayURI returns the URI by which Hadoop's tools know a file. root is the URI of the
 // local directory behind hdfs:///, or "".
 func DisplayURI(uri, root string) string {
+	// Both are compared as paths, because a listing has plain paths and a user may write either.
 	uri = strings.TrimPrefix(uri, "file://")
 	root = strings.TrimPrefix(root, "file://")
 	if root != "" {
@@ -53,13 +54,14 @@ func (n *Namespace) Local() bool { return n.Default == "" || strings.HasPrefix(n
 var ErrEmptyPath = errors.New("Can not create a Path from an empty string") //nolint:staticcheck // Hadoop's words
 
 // CheckPath refuses an empty path, a scheme without a path, and a URI whose path leaves its
-// storage by "..". Each of them would otherwise name something that nobody has typed, such as
+// storage by "..". Otherwise such a path would name a directory that the user did not mean, such as
 // a root or the home directory.
 func CheckPath(typed string) error {
 	scheme, rest, ok := strings.Cut(typed, ":")
 	switch {
 	case typed == "":
 		return ErrEmptyPath
+	// A local file may have a colon in its name, such as data/12:30.log or a:b.
 	case !ok || strings.Contains(scheme, "/") || !slices.Contains([]string{"file", "hdfs", "s3", "s3a", "s3n"}, scheme):
 		return nil
 	case rest == "":
@@ -68,6 +70,8 @@ func CheckPath(typed string) error {
 		return nil // the root of this machine is its own parent
 	}
 	p := rest
+	// Only the path behind the authority can leave the storage. "hdfs://nn/../x" must not name a directory
+	// beside the root.
 	if below, ok := strings.CutPrefix(rest, "//"); ok {
 		_, p, _ = strings.Cut(below, "/") // without the authority
 	}
@@ -89,11 +93,13 @@ func (n *Namespace) URI(typed string) (string, error) {
 		return n.plain(typed), nil
 	case scheme == "file":
 		return "/" + strings.TrimLeft(rest, "/"), nil
+	// hdfs:///x and hdfs:/x name the default file system, whose address they leave out.
 	case scheme == "hdfs" && (strings.HasPrefix(rest, "///") || !strings.HasPrefix(rest, "//")):
 		p := "/" + strings.TrimLeft(rest, "/")
 		if !n.Local() {
 			return strings.TrimSuffix(n.Default, "/") + p, nil
 		}
+		// Clean resolves "..", which CheckPath has found to stay inside.
 		return n.Root + strings.TrimSuffix(path.Clean(p), "/"), nil
 	// Hadoop's names for its clients of the same storage.
 	case scheme == "s3a" || scheme == "s3n":
@@ -112,6 +118,7 @@ func (n *Namespace) plain(p string) string {
 	case strings.HasPrefix(p, "/"):
 		return strings.TrimSuffix(n.Default, "/") + p
 	}
+	// The home directory, where HDFS resolves relative paths.
 	return strings.TrimSuffix(n.Default, "/") + "/user/" + n.User + "/" + p
 }
 

@@ -20,6 +20,8 @@ func SplitCommand(s string) []string {
 	for i := 0; i < len(s); i++ {
 		c := s[i]
 		switch {
+		// Hadoop's splitArgs ends a word at each quote. A shell would join the parts, but scripts for
+		// streaming are written for this splitting.
 		case quote != 0 && c == quote:
 			flush()
 			quote = 0
@@ -28,6 +30,7 @@ func SplitCommand(s string) []string {
 		case c == '\'' || c == '"':
 			flush()
 			quote = c
+		// A TAB or a line end is a part of a word, as in Hadoop.
 		case c == ' ':
 			flush()
 		default:
@@ -52,6 +55,7 @@ func SplitList(s string) []string {
 		case '{':
 			depth++
 		case '}':
+			// A } without a { must not make the following commas ordinary characters.
 			depth = max(0, depth-1)
 		case ',':
 			if depth == 0 {

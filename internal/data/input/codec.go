@@ -47,9 +47,11 @@ func CodecNames() []string {
 // it last, at offset 257.
 const headLen = 512
 
+// A file is compressed as a whole here. Formats that compress parts use the same table by name (decompress).
 var codecs = []*codec{
 	{
 		name: "gzip", suffixes: []string{".gz"},
+		// 8 is the only method of gzip. Two bytes alone could begin a binary file of another kind.
 		magic: func(h []byte) bool { return bytes.HasPrefix(h, []byte{0x1f, 0x8b, 8}) },
 		open:  openGzip,
 	},
@@ -69,6 +71,7 @@ var codecs = []*codec{
 	{name: "xz", suffixes: []string{".xz"}, magic: startsWith("\xfd7zXZ\x00"), open: enabled(compression.XZ)},
 	{name: "snappy", suffixes: []string{".snappy", ".sz"}, magic: startsWith("\xff\x06\x00\x00sNaPpY"), open: enabled(compression.Snappy)},
 	{name: "lz4", suffixes: []string{".lz4"}, magic: startsWith(lz4Frame, lz4Legacy), open: openLZ4},
+	// No magic: zlib's first byte is the letter x, with which text may begin.
 	{name: "deflate", suffixes: []string{".deflate"}, open: openDeflate},
 }
 
@@ -138,6 +141,8 @@ func (m *members) Read(p []byte) (int, error) {
 		if err != io.EOF {
 			return n, err
 		}
+		// If the member's last bytes came with io.EOF, they are returned together with next's result, which
+		// io.Reader allows.
 		if err := m.next(); n > 0 || err != nil {
 			return n, err
 		}
@@ -146,6 +151,8 @@ func (m *members) Read(p []byte) (int, error) {
 
 // next begins the next member. After the last one it returns io.EOF.
 func (m *members) next() error {
+	// Looking for the next member at once, because only this shows whether the end of the member is the end
+	// of the file.
 	b, err := m.src.ReadByte()
 	for padding := false; err == nil && (b == 0 && m.zeros || padding); padding = true {
 		if b != 0 {
@@ -164,6 +171,7 @@ func (m *members) next() error {
 		return m.trailing()
 	}
 	switch m.Reader, err = m.begin(m.src); {
+	// A bare io.EOF would end the file regularly, in the middle of its second member.
 	case err == io.EOF:
 		return io.ErrUnexpectedEOF // the file ends within the header
 	case errors.Is(err, m.header):
@@ -180,6 +188,7 @@ func (m *members) trailing() error {
 // openGzip reads gzip files. Zeros may follow the last member, as tapes and block devices add
 // them and gzip allows them.
 func openGzip(r io.Reader) (io.ReadCloser, error) {
+	// One for all members: Reset reuses its tables, and bgzip writes a member for each 64 KiB.
 	g := new(gzip.Reader)
 	return openMembers(&members{name: "gzip", first: 0x1f, header: gzip.ErrHeader, zeros: true, begin: func(src byteSource) (io.Reader, error) {
 		err := g.Reset(src)
@@ -205,6 +214,8 @@ func openLZ4(r io.Reader) (io.ReadCloser, error) {
 	if err != nil && err != io.EOF {
 		return nil, err
 	}
+	// Hadoop's files have the same suffix and begin with a length, which would have to be 0x04224d18 bytes to
+	// look like a frame.
 	if startsWith(lz4Frame, lz4Legacy)(head) {
 		return io.NopCloser(lz4.NewReader(b)), nil
 	}
@@ -231,6 +242,9 @@ func decodeLZ4(buf, src []byte, most int) ([]byte, error) {
 
 // codecByName returns the codec for a file name's suffix. If the content does not match
 // the suffix, reading the file fails; it is not read as plain data.
+//
+// By the suffix as Hadoop's CompressionCodecFactory does, so that a file which Hadoop decompresses is
+// decompressed here, too.
 func codecByName(name string) *codec {
 	for _, c := range codecs {
 		if slices.Contains(c.suffixes, path.Ext(name)) {
@@ -257,15 +271,19 @@ func contentOf(f storage.File, name string, in Format, rows *format.Spec) (c con
 	}
 	// A format that the user names is not contradicted by a file's first bytes.
 	if rows.Name != format.Auto && rows.Name != format.Text {
+		// A binary format compresses its own parts. A text format may still be compressed as a whole, see
+		// below.
 		if c.rows, err = format.Get(rows.Name); err != nil || c.rows.Binary() {
 			return c, err
 		}
 	}
+	// The suffix, which needs no read. A file without a known suffix is identified by its bytes.
 	if rows.Name == format.Auto && in.lines() {
 		if c.rows = format.BySuffix(path.Ext(name)); c.rows != nil {
 			return c, nil
 		}
 	}
+	// Fixed records and whole files are decompressed by their suffix alone: any bytes may be their content.
 	if c.codec = codecByName(name); c.codec == nil && in.lines() {
 		err = c.identify(f, rows)
 	}
@@ -293,6 +311,8 @@ func (c *content) identify(f storage.File, rows *format.Spec) error {
 			return nil
 		}
 	}
+	// With text the user has said that records of a binary format are not wanted, so such a file is refused
+	// below.
 	if rows.Name == format.Auto {
 		if c.rows = format.Identify(head); c.rows != nil {
 			return nil
@@ -321,6 +341,7 @@ const decodeBuffer = 128 << 10
 func (c *codec) decode(r io.Reader) (io.ReadCloser, error) {
 	d := &decoder{codec: c, src: noting{Reader: r}}
 	r = &d.src
+	// A buffer of 128 KiB for each value of a SequenceFile would cost more than its decompression.
 	if _, inMemory := d.src.Reader.(*bytes.Reader); !inMemory {
 		r = bufio.NewReaderSize(r, decodeBuffer)
 	}
@@ -355,6 +376,7 @@ func (d *decoder) explain(err error) error {
 	if err == io.EOF {
 		err = io.ErrUnexpectedEOF
 	}
+	// Not permanent: a file that is still being written, or a connection that was cut, looks the same.
 	if errors.Is(err, io.ErrUnexpectedEOF) {
 		return fmt.Errorf("truncated %s data: %w", d.codec.name, err)
 	}

@@ -53,6 +53,8 @@ func find(ctx context.Context, opts *Options, uri string) ([]found, error) {
 	if err != nil {
 		return nil, fmt.Errorf("input %s: %w", uri, err)
 	}
+	// An input without files is almost always a typing error, or a job before this one that has written
+	// nothing. Inputs are counted one by one, so that the good ones do not hide it.
 	if len(f.files) == 0 {
 		return nil, fmt.Errorf("input %s: %w%s", uri, ErrNoFiles, opts.filters())
 	}
@@ -85,6 +87,7 @@ func (f *finder) add(p, rel string, info storage.Info) error {
 	for _, pat := range f.opts.Include {
 		keep = keep || matches(pat, p, rel)
 	}
+	// Exclude wins over Include.
 	for _, pat := range f.opts.Exclude {
 		keep = keep && !matches(pat, p, rel)
 	}
@@ -165,6 +168,7 @@ func (f *finder) sort(d *subdir, infos []storage.Info, next []subdir) ([]subdir,
 			}
 			continue
 		}
+		// Include does not prune: a file deep below a directory may match although the directory does not.
 		if f.pruned(p, rel) {
 			continue
 		}
@@ -200,6 +204,7 @@ func matches(pattern, p, rel string) bool {
 		return ok
 	}
 	pat := strings.Split(pattern, "/")
+	// Below the input as rsync's filters work, and the whole path because users copy paths from listings.
 	return matchParts(pat, strings.Split(rel, "/")) || matchParts(pat, strings.Split(p, "/"))
 }
 

@@ -77,6 +77,7 @@ func (f *finder) glob(dir string, parts []string, seen map[string]bool) error {
 	for _, info := range infos {
 		name := path.Base(info.Path)
 		// A wildcard does not match '.' or '_' at the beginning of a name.
+		// A pattern that begins with the character itself asks for such names, as in a shell.
 		if hidden(name) && part[0] != name[0] {
 			continue
 		}
@@ -96,6 +97,7 @@ func (f *finder) globbed(p string, seen map[string]bool) error {
 	if seen[p] {
 		return nil
 	}
+	// Marked before Stat: a missing file that two alternatives name costs one request.
 	seen[p] = true
 	info, err := f.fs.Stat(f.ctx, p)
 	switch {
@@ -127,6 +129,7 @@ func braces(s string) ([]string, error) {
 		case c == ',' && depth == 1:
 			alts = append(alts, s[from:i])
 			from = i + 1
+		// A } without a { is an ordinary character, as in a shell.
 		case c == '}' && depth > 0:
 			if depth--; depth == 0 {
 				return expand(s[:open], append(alts, s[from:i]), s[i+1:])
@@ -141,6 +144,7 @@ func braces(s string) ([]string, error) {
 
 // expand joins each alternative with the text before and after the braces.
 func expand(before string, alts []string, after string) ([]string, error) {
+	// The rest first and once: its expansions are the same for all alternatives.
 	tails, err := braces(after)
 	if err != nil {
 		return nil, err

@@ -49,8 +49,12 @@ func PlanHadoop(ctx context.Context, o *HadoopOptions) ([]Split, error) {
 		total += files[i].size
 	}
 	// Hadoop's formula: max(minSize, min(goalSize, blockSize)).
+	// mapred.map.tasks is a hint by this formula: it can make splits smaller than a block, never larger. 1
+	// keeps an input of a few bytes from splits without length.
 	size := max(1, o.MinSize, min(total/int64(max(1, o.Maps)), hadoopBlock))
 	var splits []Split
+	// For AutoInputFormat, which decides file by file. The two kinds need different fields, so they are
+	// planned apart and joined before the sort.
 	if o.Sequences != nil {
 		var sequences []found
 		if sequences, files, err = o.separate(ctx, files); err != nil {
@@ -65,12 +69,15 @@ func PlanHadoop(ctx context.Context, o *HadoopOptions) ([]Split, error) {
 		return nil, err
 	}
 	splits = append(splits, others...)
+	// Stable, so that splits of one size keep the order of the files, and each client numbers the maps in the
+	// same way.
 	slices.SortStableFunc(splits, func(a, b Split) int { return cmp.Compare(b.Bytes, a.Bytes) })
 	return splits, nil
 }
 
 // separate divides files into SequenceFiles and others, by their first bytes.
 func (o *HadoopOptions) separate(ctx context.Context, files []found) (sequences, others []found, err error) {
+	// A second planner: its findings hold for o.Rows only, and cut plans with other rows.
 	p := &planner{ctx: ctx, opts: &Options{Schemes: o.Schemes, Rows: o.Rows}}
 	p.examine(files, func(*found) bool { return true })
 	for i := range files {
@@ -95,6 +102,8 @@ func (o *HadoopOptions) cut(ctx context.Context, files []found, rows *format.Spe
 	if err != nil {
 		return nil, err
 	}
+	// Hadoop's CombineTextInputFormat without a maximum makes one split for each node. A block is the nearest
+	// size that keeps several maps busy.
 	if o.Combine {
 		p.opts.SplitSize = hadoopBlock
 		size = hadoopBlock
@@ -107,6 +116,7 @@ func (o *HadoopOptions) cut(ctx context.Context, files []found, rows *format.Spe
 		switch f := &files[i]; {
 		case o.LinesPerMap > 0:
 			err = p.cutLines(f, o.LinesPerMap)
+		// add is slotwise's own packing, with its cost of opening a file.
 		case o.Combine:
 			err = p.add(f)
 		default:
@@ -121,6 +131,8 @@ func (o *HadoopOptions) cut(ctx context.Context, files []found, rows *format.Spe
 }
 
 // list returns the files of all inputs. The error names every input that is wrong.
+//
+// Unlike List it does not sort: Hadoop reads inputs in the order of the command line.
 func (o *HadoopOptions) list(ctx context.Context) (files []found, err error) {
 	var errs []error
 	for _, uri := range o.Inputs {
@@ -139,10 +151,13 @@ func (o *HadoopOptions) find(ctx context.Context, uri string) ([]found, error) {
 	if err != nil {
 		return nil, err
 	}
+	// A missing input is no error yet: the two messages below are Hadoop's, which scripts search for.
 	matches, glob, err := Glob(ctx, fsys, path.Clean(p))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("input %s: %w", uri, err)
 	}
+	// Also an input that is named directly: Hadoop's hidden file filter applies to the results of a glob, and
+	// each input is one there.
 	matches = slices.DeleteFunc(matches, func(i storage.Info) bool { return hidden(path.Base(i.Path)) })
 	switch {
 	case len(matches) == 0 && glob:
@@ -235,6 +250,7 @@ func (p *planner) cutHadoop(f *found, size int64) error {
 		return err
 	}
 	off := int64(0)
+	// Hadoop's SPLIT_SLOP of 1.1, in whole numbers.
 	for cut && (f.size-off)*10 > size*11 {
 		p.piece(f, off, size, rows)
 		off += size
@@ -253,6 +269,7 @@ func (p *planner) piece(f *found, off, n int64, rows string) {
 
 // cutLines divides a file into splits of n lines. It reads the file.
 func (p *planner) cutLines(f *found, n int) error {
+	// NLineInputFormat makes no split for an empty file.
 	if f.size == 0 {
 		return nil
 	}
@@ -260,6 +277,7 @@ func (p *planner) cutLines(f *found, n int) error {
 	if cut, rows, err := p.divisible(f); err != nil || !cut || rows != "" {
 		return errors.Join(err, p.errUndivided(f, err != nil))
 	}
+	// With the reader of the tasks, so that plan and task agree about what a line is.
 	r, err := Open(p.ctx, p.opts.Schemes, Split{Pieces: []Piece{f.piece(0, f.size)}, Bytes: f.size}, Format{}, 0)
 	if err != nil {
 		return err
@@ -274,6 +292,8 @@ func (p *planner) cutLines(f *found, n int) error {
 		if err != nil {
 			return err
 		}
+		// The offset of the block, which the loop moves to the byte behind each LF: a split begins exactly at
+		// a line.
 		at := r.Offset()
 		for {
 			i := bytes.IndexByte(block, '\n')
@@ -287,6 +307,7 @@ func (p *planner) cutLines(f *found, n int) error {
 			}
 		}
 	}
+	// The rest has fewer lines, or ends without an LF.
 	if from < f.size {
 		p.piece(f, from, f.size-from, "")
 	}
@@ -362,6 +383,8 @@ func (g *globber) expand(dir string, parts []string) error {
 	}
 	infos, err := g.fs.List(g.ctx, dir)
 	if err != nil {
+		// The directory was removed since the pattern was expanded to it, or is no directory. Neither is a
+		// match.
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil
 		}
@@ -369,6 +392,8 @@ func (g *globber) expand(dir string, parts []string) error {
 	}
 	for _, i := range infos {
 		name := path.Base(i.Path)
+		// Hidden names match here, unlike in slotwise's globs: hadoop fs -ls '_*' lists them, and find
+		// removes them afterwards.
 		if ok, _ := path.Match(parts[0], name); !ok || len(parts) > 1 && !i.Dir {
 			continue
 		}

@@ -10,6 +10,17 @@
 // trip to main memory. Blocks are read into one reused buffer. Only large local files of
 // mappers that take whole blocks are mapped into memory (Reader.MapFiles): there a disk
 // error becomes a signal.
+//
+// The parts. find, glob and hadoop list the files of the inputs (found), by the rules of slotwise or of
+// Hadoop's FileInputFormat. plan packs them into splits; it opens files only to identify their content.
+// refuse has the kinds of files that are errors. codec has the compressions of whole files, and contentOf
+// chooses codec and format of a file, in the plan and again at the task. reader opens the pieces of a split;
+// window and mapped cut them into blocks.
+//
+// One rule joins the two ends: a record belongs to the piece in which its first byte is. The reader of a
+// piece therefore reads beyond its end, and skips what the piece before has read. Each kind of content has
+// its own form of the rule, with the sync markers of package format as the last resort, and a new one must
+// keep it for every position of a border.
 package input
 
 import (
@@ -131,6 +142,9 @@ func CountLines(block []byte) int64 {
 
 // SplitTab splits a line at its first TAB. Without a TAB the whole line is the key, and
 // the value is nil (not empty).
+//
+// Hadoop's KeyValueTextInputFormat gives an empty value for such a line. nil allows an identity map to write
+// the line back without a TAB.
 func SplitTab(line []byte) (key, value []byte) {
 	i := bytes.IndexByte(line, '\t')
 	if i < 0 {

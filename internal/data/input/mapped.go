@@ -27,6 +27,7 @@ func (r *Reader) Fault(p any) error {
 	}
 	at, ok := err.(interface{ Addr() uintptr })
 	// Addresses outside of the chunk are the job's own faults, such as a nil pointer.
+	// low and high outlive the mapping, because Close may run before the panic is examined.
 	if !ok || at.Addr() < r.mapped.low || at.Addr() >= r.mapped.high {
 		return nil
 	}
@@ -59,6 +60,7 @@ const blocksPerChunk = 16
 func (m *mapped) next(size int) ([]byte, error) {
 	for m.base < m.end {
 		rest := m.chunk[m.base-m.from:]
+		// The chunk reaches the end of the file, so a line without an LF is whole.
 		complete := m.from+int64(len(m.chunk)) == m.size
 		n, found := 0, false
 		switch left := m.end - m.base; {
@@ -104,6 +106,7 @@ func (m *mapped) next(size int) ([]byte, error) {
 // with the line and does not contain its end.
 func (m *mapped) advance(size int) error {
 	page := int64(os.Getpagesize())
+	// mmap wants an offset of whole pages. The bytes before base are mapped again and not returned.
 	from := m.base / page * page
 	length := (int64(blocksPerChunk*size) + page - 1) / page * page
 	// Mapping the same part again would never reach the end of the line.
@@ -113,6 +116,8 @@ func (m *mapped) advance(size int) error {
 	if err := m.unmap(); err != nil {
 		return err
 	}
+	// Not beyond the planned size: bytes that were appended since belong to no split, and pages behind the
+	// end of the file fault.
 	chunk, err := m.file.Map(from, int(min(length, m.size-from)))
 	if err != nil {
 		return err

@@ -25,6 +25,8 @@ const DefaultSplitSize = 32 << 20
 
 // openCost is the cost of opening a file, expressed as bytes that could be read in the
 // same time. It bounds the number of small files in a split.
+// Without it a split of 32 MiB could have a million files of a few bytes, and one task would open all of
+// them.
 const openCost = 16 << 10
 
 // slop: a file's last split may exceed the split size by 1/slop. That avoids a tiny
@@ -51,6 +53,8 @@ func ChooseSplitSize(total int64, mapSlots int, folds, sorts bool, buffer int64)
 	}
 	size := min(maxSplit, max(minSplit, total/int64(perSlot*max(1, mapSlots))))
 	// The index and the scratch space of the sort take the rest of the buffer.
+	// A spill costs a write, a read and a merge of the whole output, more than the overhead of two smaller
+	// tasks.
 	if sorts && !folds {
 		size = min(size, max(minSplit, buffer*6/10))
 	}
@@ -64,6 +68,8 @@ const rangeBytes = 64 << 20
 // for each reduce slot, and more for a large input in total order.
 func ChooseReduces(total int64, reduceSlots int, totalOrder bool) int {
 	if totalOrder {
+		// More reduces than slots: in total order the ranges come from samples and differ in size, and small
+		// ones even that out.
 		return max(reduceSlots, min(512, int(total/rangeBytes)))
 	}
 	return reduceSlots
@@ -136,6 +142,7 @@ func List(ctx context.Context, opts Options) (*Listing, error) {
 		}
 		l.files = append(l.files, some...)
 	}
+	// Before the sizes are summed, so that the split size follows from the bytes that are read.
 	if rows := opts.Rows; rows != nil && len(rows.Where) > 0 {
 		before := len(l.files)
 		l.files = slices.DeleteFunc(l.files, func(f found) bool { return rows.ExcludesFile(partitionsOf(f.uri, rows)) })
@@ -157,9 +164,11 @@ func (l *Listing) Split(ctx context.Context, size int64) ([]Split, error) {
 		opts.SplitSize = DefaultSplitSize
 	}
 	p := &planner{ctx: ctx, opts: &opts}
+	// Before examine, because every file is checked against this layout when it is opened.
 	if err := p.findFirst(l.files); err != nil {
 		return nil, err
 	}
+	// Only these files are opened. A plan of a million small files costs listings and 16 opens.
 	p.examine(l.files, p.opens(opts.SplitSize))
 	for i := range l.files {
 		if err := p.add(&l.files[i]); err != nil {
@@ -209,7 +218,7 @@ type planner struct {
 	known map[string]examined // by URI, the files that planning has opened
 }
 
-// examined is what planning found in a file: its content, or why that cannot be read.
+// examined is the result of opening a file during planning: its content, or the reason why it cannot be read.
 type examined struct {
 	content content
 	err     error
@@ -222,6 +231,7 @@ const maxProbes = 16
 
 // add divides a large file into splits, and adds a small one to p.small.
 func (p *planner) add(f *found) error {
+	// An empty file has no line and no fixed record. As a whole file it is one record with an empty value.
 	if f.size == 0 && p.opts.Format.Kind != Whole {
 		return nil
 	}
@@ -240,12 +250,15 @@ func (p *planner) add(f *found) error {
 	} else if err := p.probe(f); err != nil {
 		return err
 	}
+	// A file that cannot be divided and is larger than a split passes here alone: the split is closed before
+	// it, and the next file closes it again.
 	if len(p.small.Pieces) > 0 && p.weight+f.size+openCost > size {
 		p.flush()
 	}
 	p.small.Pieces = append(p.small.Pieces, f.piece(0, f.size))
 	p.small.Bytes += f.size
 	p.weight += f.size + openCost
+	// The hosts of the largest file decide for the split: for the others a read over the network costs less.
 	if f.size >= p.largestSize {
 		p.largest, p.largestSize = *f, f.size
 	}
@@ -260,6 +273,7 @@ func (f *found) piece(off, n int64) Piece {
 // the file to identify its content, so add calls it only for files that are larger than a
 // split.
 func (p *planner) divisible(f *found) (cut bool, rows string, err error) {
+	// A run file has one index at its end, and its partitions are sorted alone; a whole file is a record.
 	if k := p.opts.Format.Kind; k == Whole || k == Runs {
 		return false, "", nil
 	}
@@ -267,9 +281,13 @@ func (p *planner) divisible(f *found) (cut bool, rows string, err error) {
 	if err != nil {
 		return false, "", err
 	}
+	// Fixed records of a bzip2 file cannot be divided: their borders are counted from the start of the
+	// content.
 	switch blocks := c.codec.divides() && p.opts.Format.lines(); {
 	case c.rows != nil:
 		return (c.codec == nil || blocks) && c.rows.Divide(p.spec()), p.spec().As(c.rows.Name).String(), nil
+	// Rows is then "text" and not "": the task of a piece opens the codec only for a split that names its
+	// content (begin).
 	case blocks:
 		return true, p.spec().As(format.Text).String(), nil
 	}
@@ -282,6 +300,7 @@ func (p *planner) spec() *format.Spec {
 	if p.opts.Rows != nil {
 		spec = p.opts.Rows
 	}
+	// As copies: the user's Spec is shared with other plans.
 	if p.first != nil {
 		spec = spec.As(spec.Name)
 		spec.First = p.first
@@ -295,6 +314,8 @@ var autoSpec = &format.Spec{Name: format.Auto, Separator: ','}
 // opens returns a function that says which files planning opens: those larger than a split, and the first
 // maxProbes others.
 func (p *planner) opens(size int64) func(*found) bool {
+	// A counter in a closure: examine asks in the order of the files, so the same files are probed in each
+	// plan.
 	probed := 0
 	return func(f *found) bool {
 		switch {
@@ -315,12 +336,14 @@ func (p *planner) examine(files []found, some func(*found) bool) {
 	var list []*found
 	for i := range files {
 		if f := &files[i]; some(f) {
+			// findFirst may have opened it already.
 			if _, ok := p.known[f.uri]; !ok {
 				list = append(list, f)
 			}
 		}
 	}
 	all := make([]*examined, len(list))
+	// The error is dropped here, because add returns it when the file's turn comes.
 	_ = atOnce(len(list), func(i int) error {
 		c, err := p.open(list[i], func(storage.File, *content) error { return nil })
 		all[i] = &examined{c, err}
@@ -344,6 +367,8 @@ func (p *planner) know(f *found, e examined) {
 // probe returns an error if a file cannot be read in the job's format, as far as its name
 // or, if examine has opened it, its first bytes show that.
 func (p *planner) probe(f *found) error {
+	// By the name alone, for every file: it costs nothing, and finds the archive among thousands of files
+	// that no probe opens.
 	if err := refuseName(f.uri, p.opts.Format, p.spec()); err != nil {
 		return fmt.Errorf("input %s: %w", f.uri, err)
 	}
@@ -379,6 +404,7 @@ func (p *planner) open(f *found, look func(storage.File, *content) error) (c con
 // without reading records, so a wrong column or a damaged header is an error before the job
 // starts, also in an input of one file.
 func (p *planner) findFirst(files []found) error {
+	// Only lines can come from records with columns.
 	if !p.opts.Format.lines() || p.spec().Name == format.Text {
 		return nil
 	}
@@ -403,9 +429,12 @@ func (p *planner) findFirst(files []found) error {
 			return err
 		}
 		p.know(&files[i], examined{content: c})
+		// With one file, with chosen columns, and with fields that have names, nothing needs to be aligned.
 		if len(files) == 1 || len(p.spec().Columns) > 0 || c.rows != nil && c.rows.Name == format.JSON {
 			return nil
 		}
+		// A file of text decides, too: with First.Columns nil a later file with columns is an error and not a
+		// change of lines.
 		if c.rows == nil || len(columns) > 0 {
 			p.first = &format.Layout{File: files[i].uri, Columns: columns}
 			return nil
@@ -418,7 +447,7 @@ func (p *planner) findFirst(files []found) error {
 // openFiles is the number of files that planning opens at a time.
 const openFiles = 16
 
-// atOnce calls fn for the numbers from 0 to n-1, openFiles of them at a time. It returns the error of the
+// atOnce calls fn for the numbers from 0 to n-1, openFiles calls at a time. It returns the error of the
 // lowest number whose call failed, so the error is the same in each run. After an error it begins no further calls.
 func atOnce(n int, fn func(i int) error) error {
 	errs := make([]error, n)
@@ -471,6 +500,7 @@ func (p *planner) unite(files []found) error {
 		o := &all[i]
 		p.know(&files[i], examined{content: o.content})
 		switch {
+		// Remembered, and refused below only if other files have columns.
 		case o.content.rows == nil:
 			text = files[i].uri
 			continue
@@ -500,6 +530,7 @@ func (p *planner) unite(files []found) error {
 			return fmt.Errorf("input %s: the input has no column %q in any of its files (%d)", file, c, len(files))
 		}
 	}
+	// With chosen columns each file is read in their order, and a column that it lacks is null.
 	if len(p.spec().Columns) == 0 && len(files) > 1 {
 		p.first = &format.Layout{File: file, Columns: union}
 	}
@@ -529,6 +560,7 @@ func (p *planner) columns(file storage.File, uri string, c *content) (names []st
 	if c.rows == nil {
 		return nil, nil
 	}
+	// From and To stay 0: no group belongs to this source, so the formats read their headers alone.
 	src := &format.Source{File: file, Size: file.Size(), Decompress: decompress, Partitions: partitionsOf(uri, p.spec())}
 	if !c.rows.Binary() {
 		src.Text = io.NewSectionReader(file, 0, file.Size())
@@ -547,6 +579,8 @@ func (p *planner) cut(f *found, rows string) error {
 	size := p.opts.SplitSize
 	if f := p.opts.Format; f.Kind == Fixed {
 		rec := int64(f.RecordLen)
+		// Borders between records save the task the read of a record that the next split has. Correctness
+		// does not need it.
 		size = max(1, size/rec) * rec
 	}
 	for off := int64(0); off < f.size; {

@@ -215,7 +215,7 @@ func (f together) List(ctx context.Context, p string) ([]storage.Info, error) {
 }
 
 // TestPlanTogether: planning lists directories and opens files several at a time. The error is
-// that of the first file that has one, in the order of their names.
+// the error of the first file that has one, in the order of their names.
 func TestPlanTogether(t *testing.T) {
 	dir := t.TempDir()
 	for i := range 40 {

@@ -18,6 +18,10 @@ const DefaultBlock = 256 << 10
 
 // Reader reads a split block by block. One goroutine uses it; only BytesRead may be
 // called from others.
+//
+// A life: openNext opens the next piece, and begin chooses its source: a window over the file
+// (beginPlain), window over decoded lines (beginRows, beginBlocks, beginDecoded) or a mapping (beginMapped).
+// block cuts blocks until io.EOF, and finish verifies that the file is still the planned one.
 type Reader struct {
 	schemes *storage.Schemes
 	ctx     context.Context
@@ -49,6 +53,7 @@ func Open(ctx context.Context, schemes *storage.Schemes, split Split, in Format,
 	if size <= 0 {
 		size = DefaultBlock
 	}
+	// Permanent, because the text was written by the planner: every attempt would parse the same.
 	rows, err := format.Parse(split.Rows)
 	if err != nil {
 		return nil, retry.Permanent(fmt.Errorf("the format of a split: %w", err))
@@ -122,6 +127,8 @@ func (r *Reader) NextBlock() ([]byte, error) {
 		switch err {
 		case errPaused:
 			return nil, nil
+		// The check of the file comes before the next piece is opened. If it fails, the blocks that were
+		// returned are void, since the attempt fails.
 		case io.EOF:
 			err = r.finish()
 		}
@@ -263,6 +270,7 @@ func (r *Reader) beginPlain(w *window) error {
 		// Both borders are rounded up, so the record that crosses a border belongs to the piece in
 		// which it starts.
 		base, end = (base+rec-1)/rec*rec, (end+rec-1)/rec*rec
+	// For the piece at 0 base stays 0, and start below is false: its first line begins with the file.
 	case Text, KeyValue:
 		base = max(0, base-1)
 	}
@@ -357,6 +365,7 @@ func (r *Reader) firstLine(c *codec) ([]byte, error) {
 	}
 	// A small window, because one line is wanted. A long line makes it grow.
 	w := &window{size: lookahead}
+	// An end of 1 makes the window return the one line that begins at 0.
 	w.reset(src, 0, 1)
 	return w.lines()
 }
@@ -427,6 +436,8 @@ func (r *Reader) finish() error {
 	if r.file == nil {
 		return r.Close()
 	}
+	// Close is called even if the check fails: NextBlock returns the error, and no later call would close the
+	// file.
 	err := storage.CheckUnchanged(r.file, r.piece.Version, r.piece.FileSize)
 	return errors.Join(err, r.Close())
 }

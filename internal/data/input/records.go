@@ -23,6 +23,7 @@ type records struct {
 
 // Next implements kv.Stream.
 func (s *records) Next() bool {
+	// The loop passes empty partitions and files.
 	for s.err == nil {
 		if s.cur != nil {
 			if s.cur.Next() {
@@ -120,6 +121,8 @@ type counted struct{ r *Reader }
 
 // ReadAt implements io.ReaderAt.
 func (c *counted) ReadAt(p []byte, off int64) (int, error) {
+	// Reads of local files do not look at the context, and a decoder may read long before it returns a
+	// record.
 	if err := c.r.ctx.Err(); err != nil {
 		return 0, err
 	}

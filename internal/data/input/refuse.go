@@ -65,6 +65,9 @@ func binaryAfter(letters string) func(head []byte) bool {
 
 // refuseName returns an error if a file's suffix says that its content cannot be read in a
 // format. rows is the user's choice. The formats Whole and Runs accept every file.
+//
+// Fixed records are refused by their name, too: any bytes may be such records, but an archive is not what its
+// user thinks.
 func refuseName(name string, in Format, rows *format.Spec) error {
 	if in.Kind == Whole || in.Kind == Runs {
 		return nil

@@ -45,7 +45,7 @@ type Schema struct {
 	Columns []ColumnSchema `json:"columns"`
 }
 
-// ReadSchema finds the files of an input, as List does, and opens each of them, 16 at a time. Conditions
+// ReadSchema finds the files of an input, as List does, and opens each file, 16 at a time. Conditions
 // choose files by their paths. One on a column that no path has is an error: it would choose nothing.
 func ReadSchema(ctx context.Context, opts Options) (*Schema, error) {
 	conditions := &format.Spec{}
@@ -79,6 +79,7 @@ func ReadSchema(ctx context.Context, opts Options) (*Schema, error) {
 // choose removes the files whose paths do not meet the conditions.
 func (l *Listing) choose(conditions *format.Spec) error {
 	inPath := map[string]bool{}
+	// A slice without capacity, so that appending does not overwrite files, which the loop still reads.
 	kept := l.files[:0:0]
 	for _, f := range l.files {
 		partitions := partitionsOf(f.uri, conditions)
@@ -111,6 +112,7 @@ func (p *planner) schema(f *found) (FileSchema, error) {
 		spec := p.spec()
 		if c.rows != nil {
 			spec = spec.As(c.rows.Name)
+			// Text without columns, which is a result and no error.
 		} else if spec = guess(f.uri, spec); spec == nil {
 			return nil
 		}
@@ -153,6 +155,7 @@ func guess(uri string, spec *format.Spec) *format.Spec {
 		return nil
 	}
 	ext := path.Ext(uri)
+	// events.csv.gz is a CSV file.
 	if codecByName(uri) != nil {
 		ext = path.Ext(strings.TrimSuffix(uri, ext))
 	}
@@ -176,6 +179,7 @@ func (s *Schema) unite() {
 	types := map[string][]string{}
 	for i := range s.Files {
 		f := &s.Files[i]
+		// k is 1 for the columns of the path.
 		for k, list := range [][]format.ColumnType{f.Columns, f.InPath} {
 			for _, c := range list {
 				j, known := at[c.Name]

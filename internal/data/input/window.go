@@ -55,6 +55,8 @@ func (w *window) reset(src io.Reader, base, end int64) {
 // the buffer at least size bytes long, and shrinks one that a long record has grown.
 func (w *window) advance(size int) {
 	rest := w.buf[w.cut:w.n]
+	// A buffer of up to four blocks is kept, so that a file of such records does not allocate for each. A
+	// larger one is released when its record has passed.
 	if len(w.buf) < size || (len(w.buf) > 4*size && len(rest) <= size) {
 		w.buf = make([]byte, size)
 	}
@@ -97,6 +99,7 @@ func (w *window) take(n int, last bool) []byte {
 // room returns the length of the buffer for the next block: size, or less if the rest of the
 // piece is smaller. It never shrinks a buffer that is there.
 func (w *window) room() int {
+	// A task of a few KiB would otherwise allocate and clear 256 KiB.
 	if left := max(0, w.end-w.base); left < int64(w.size-lookahead) {
 		return max(int(left)+lookahead, min(len(w.buf), w.size))
 	}
@@ -130,6 +133,7 @@ func (w *window) lines() ([]byte, error) {
 		// No LF in these bytes, so the next look begins behind them. A line of many MiB is searched
 		// once.
 		scanned = w.n
+		// Not full means that fill stopped at wanted, and more of the stream is available in the same buffer.
 		if w.n == len(w.buf) {
 			w.grow()
 		}
@@ -156,6 +160,7 @@ func (w *window) wanted() int {
 // needed.
 func (w *window) lineCut(scanned int) (n int, last, ok bool) {
 	if left := w.end - w.base; int64(w.n) >= left {
+		// left-1 is the piece's last byte. If it is itself an LF, the line that ends there is the last one.
 		from := max(int(left)-1, scanned)
 		// The first LF from the piece's last byte on ends the line that holds this byte.
 		i := bytes.IndexByte(w.buf[from:w.n], '\n')
@@ -185,6 +190,7 @@ func (w *window) skipLine() error {
 			w.done = true
 			return nil
 		}
+		// All bytes of the buffer belong to the line of the piece before.
 		w.cut = w.n
 		w.advance(w.room())
 	}
@@ -193,6 +199,8 @@ func (w *window) skipLine() error {
 // fixed returns the next block of whole records of length rec, or io.EOF.
 func (w *window) fixed(rec int) ([]byte, error) {
 	w.advance(max(1, w.size/rec) * rec)
+	// Whole records only, so a block never ends inside one. end is a multiple of rec from beginPlain, except
+	// for a decompressed file, whose end is unbounded.
 	limit := int(min(int64(len(w.buf)/rec*rec), w.end-w.base))
 	if limit <= 0 || w.done {
 		return nil, io.EOF
@@ -200,6 +208,7 @@ func (w *window) fixed(rec int) ([]byte, error) {
 	if err := w.fill(limit); err != nil {
 		return nil, err
 	}
+	// For a decompressed file the length is known only here.
 	if odd := w.n % rec; odd != 0 {
 		return nil, retry.Permanent(fmt.Errorf("its %d bytes are not a multiple of the record length %d", w.base+int64(w.n), rec))
 	}

@@ -234,6 +234,29 @@ func TestStalled(t *testing.T) {
 	})
 }
 
+// TestDamagedOwnOutputs reads more damaged outputs of the local worker than may stay open. They use up no open files: the
+// next good output is read from its file.
+func TestDamagedOwnOutputs(t *testing.T) {
+	net, dir, places := oneWorker(t, 4, 30, 50)
+	cfg := newConfig(t, 4, net)
+	cfg.Worker, cfg.Dir, cfg.OpenFiles = "w1", dir, 1
+	g := &getter{f: mustStart(t, cfg)}
+	for m := range 3 {
+		damage(t, File(dir, testJob, attempt(m, 0)))
+		if _, err := g.getLocal(places[m]); !errors.As(err, new(*badOutputError)) {
+			t.Fatalf("map %d: %v", m, err)
+		}
+	}
+	h, err := g.getLocal(places[3])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer h.release()
+	if h.run == nil {
+		t.Error("the good output was copied")
+	}
+}
+
 // Outputs of the local worker cause no requests.
 func TestOwnOutputs(t *testing.T) {
 	for _, open := range []int{1, 100} {

@@ -243,6 +243,8 @@ func (g *getter) readFile(name string) (fetchedOutput, error) {
 	t := &transfer{g: g, section: s, check: runfile.NewVerifier(s, name), direct: true}
 	if err := t.take(b); err != nil {
 		run.Release()
+		// Damaged outputs would otherwise use up the count, and all later outputs would be copied.
+		g.f.keep.closed()
 		return fetchedOutput{}, err
 	}
 	return fetchedOutput{section: s, run: run, name: name}, nil

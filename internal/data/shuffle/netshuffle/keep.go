@@ -104,7 +104,7 @@ func (k *keeper) unallocate(b []byte) {
 }
 
 // mayOpen reports whether one more file of the local worker may stay open, and counts
-// it.
+// it. A file that is closed before the Fetch ends must be taken from the count (closed).
 func (k *keeper) mayOpen() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -113,6 +113,13 @@ func (k *keeper) mayOpen() bool {
 	}
 	k.mu.files++
 	return true
+}
+
+// closed gives back the count of mayOpen for a file that was closed.
+func (k *keeper) closed() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.mu.files--
 }
 
 // newSpill creates a scratch file.

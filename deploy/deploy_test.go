@@ -209,11 +209,11 @@ func scrape(t *testing.T) string {
 	return all.String()
 }
 
-// build compiles slotwise in the module at dir into the file binary. With -trimpath, Go's
-// cache has the packages that two directories share.
-func build(dir, binary string) error {
-	cmd := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", binary, "./cmd/slotwise")
-	cmd.Dir = dir
+// build compiles slotwise into the file binary. It adds no flag that the tests are not compiled with:
+// Go would compile the whole program a second time.
+func build(binary string) error {
+	cmd := exec.Command("go", "build", "-ldflags=-s -w", "-o", binary, "./cmd/slotwise")
+	cmd.Dir = ".."
 	cmd.Env = append(os.Environ(), "GOWORK=off")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("go build: %w\n%s", err, out)
@@ -227,7 +227,7 @@ var programs string
 // buildCurrent compiles this tree once.
 var buildCurrent = sync.OnceValues(func() (string, error) {
 	binary := filepath.Join(programs, "slotwise")
-	return binary, build("..", binary)
+	return binary, build(binary)
 })
 
 // current returns the program of this tree.

@@ -21,7 +21,7 @@ func inModule(t *testing.T, module string, commands ...[]string) {
 	for _, args := range append([][]string{{"list", "-deps", "-test", "./..."}}, commands...) {
 		c := exec.Command("go", args...)
 		c.Dir = module
-		c.Env = append(os.Environ(), "GOWORK="+work, "GOFLAGS="+os.Getenv("GOFLAGS")+" -trimpath")
+		c.Env = append(os.Environ(), "GOWORK="+work)
 		if args[0] == "list" {
 			c.Env = append(c.Env, "GOWORK=off")
 		}

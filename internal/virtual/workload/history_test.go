@@ -92,3 +92,17 @@ func TestHistoryErrors(t *testing.T) {
 		t.Errorf("a file that cannot be opened: %v", err)
 	}
 }
+
+// Damaged bytes of a job are an error, also of a job with tasks without times.
+func TestPastBytes(t *testing.T) {
+	for _, tasks := range [][]PastTask{
+		{{Attempts: []PastAttempt{{Started: 1, Ended: 1001, Succeeded: true}}}},
+		{{Attempts: []PastAttempt{{Started: 1, Ended: 1001, Succeeded: true}}}, {}},
+	} {
+		list := func(yield func(*PastJob, error) bool) {
+			yield(&PastJob{ID: "j1", Submitted: 1, Ended: 2000, Succeeded: true, InputBytes: -1, Maps: tasks}, nil)
+		}
+		_, err := ReadPast("h", list, TraceOptions{})
+		wantError(t, err, `h: job "j1": -1 input bytes, must be from 0 to 2⁶⁰`)
+	}
+}

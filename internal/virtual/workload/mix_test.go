@@ -433,3 +433,29 @@ func TestProfilesRoundTrip(t *testing.T) {
 		}
 	})
 }
+
+// Repeated submissions far beyond the end of time are at the end of time, not before the start.
+func TestRepeatedFar(t *testing.T) {
+	for text, n := range map[string]int{
+		"jobs:\n- {name: a, maps: 1, map-time: 1s, repeat: 2000, every: 87000h}":                           2000,
+		"arrivals: {every: 87000h}\nclasses:\n- {name: a, maps: 1, map-time: 1s, count: 2000}":             2000,
+		"arrivals: {poisson: 87000h}\nclasses:\n- {name: a, maps: 1, map-time: 1s, count: 4000}":           4000,
+		"start: 80000h\narrivals: {every: 87000h}\nclasses:\n- {name: a, maps: 1, map-time: 1s, count: 2}": 2,
+	} {
+		m, err := ReadMix("mix", strings.NewReader(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		jobs := jobsOf(t, m, 1)
+		last := time.Duration(0)
+		for i := range jobs {
+			if jobs[i].Submit < last || jobs[i].Submit > maxTime {
+				t.Fatalf("%s: job %d is submitted at %v, the one before at %v", text, i, jobs[i].Submit, last)
+			}
+			last = jobs[i].Submit
+		}
+		if len(jobs) != n || last != maxTime {
+			t.Errorf("%s: %d jobs, the last at %v", text, len(jobs), last)
+		}
+	}
+}

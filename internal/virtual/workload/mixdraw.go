@@ -69,7 +69,7 @@ func (m *Mix) Draw(seed uint64) ([]Drawn, error) {
 		j.Name, j.Class = fmt.Sprintf("%s-%d", c.Name, k+1), c.Name
 		if m.Listed {
 			j.Name, j.Class = c.Name, c.Label
-			j.Submit, j.Plan = min(c.Submit+time.Duration(k)*c.Every, maxTime), cmp.Or(c.Plan, j.Plan)
+			j.Submit, j.Plan = repeated(c.Submit, c.Every, k), cmp.Or(c.Plan, j.Plan)
 		}
 		j.Pool, j.User = turn(j.Pool, m.Pools, i), turn(j.User, m.Users, i)
 		index[pick] = i
@@ -293,16 +293,26 @@ func (a *Arrivals) set(jobs []Drawn, g *rand.Rand) {
 	for i := range jobs {
 		switch a.Kind {
 		case Every:
-			at = a.Start + time.Duration(i)*a.Gap
+			at = repeated(a.Start, a.Gap, i)
 		case Poisson, AtLoad:
 			if i > 0 {
-				at += time.Duration(math.Round(gap*portable.Exponential(g)*1e3)) * time.Millisecond
+				ms := min(math.Round(gap*portable.Exponential(g)*1e3), float64(maxTime/time.Millisecond))
+				at = min(maxTime, at+time.Duration(ms)*time.Millisecond)
 			}
 		case AtTimes:
 			at = a.Times[i]
 		}
 		jobs[i].Submit = min(at, maxTime)
 	}
+}
+
+// repeated returns start plus n times gap, at most maxTime. The product alone may be beyond what a
+// Duration can hold: a mix may repeat a job four million times, and a gap may be ten years.
+func repeated(start, gap time.Duration, n int) time.Duration {
+	if gap > 0 && time.Duration(n) > (maxTime-start)/gap {
+		return maxTime
+	}
+	return start + time.Duration(n)*gap
 }
 
 // Work returns the time that the job's tasks take together on cores of speed 1; see

@@ -1,7 +1,6 @@
 package workload
 
 import (
-	"errors"
 	"fmt"
 	"iter"
 
@@ -74,13 +73,13 @@ func (im *importer) past(p *PastJob, o *RumenOptions, chains map[string]*followe
 	switch {
 	case err != nil:
 		return fmt.Errorf("job %q: %w", p.ID, err)
+	case p.InputBytes < 0 || p.InputBytes > maxBytes:
+		return fmt.Errorf("job %q: %d input bytes, must be from 0 to 2⁶⁰", p.ID, p.InputBytes)
 	case len(j.Maps)+len(j.Reduces) == 0:
 		im.warn(0, "job %q has no tasks and is left out", p.ID)
 		return nil
 	case guessed > 0:
 		im.warn(0, "job %q: %d tasks have no times and get the median", p.ID, guessed)
-	case p.InputBytes < 0 || p.InputBytes > maxBytes:
-		return errors.New("the job's input bytes are negative or more than 2⁶⁰")
 	}
 	j.Request = p.Request
 	// A local run records the default as if the job had stated it. TraceOptions.SlowStart is for

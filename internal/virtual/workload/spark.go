@@ -218,9 +218,14 @@ func (s *spark) endTask(line int, e *sparkEvent) {
 	}
 	m := &e.Metrics
 	st.tasks[e.Task.Index] = Task{Duration: d,
-		CPU:    time.Duration(min(max(0, m.CPU), int64(d)/2) + min(max(0, m.DeserializeCPU), int64(d)/2)),
+		CPU:    min(d, clamp(m.CPU, d)+clamp(m.DeserializeCPU, d)),
 		Input:  size(m.Input.Bytes) + size(m.Read.Remote) + size(m.Read.Local),
 		Output: size(m.Write.Bytes) + size(m.Output.Bytes)}
+}
+
+// clamp returns a recorded time in ns, from 0 to most.
+func clamp(ns int64, most time.Duration) time.Duration {
+	return min(time.Duration(max(0, ns)), most)
 }
 
 // size bounds a recorded number of bytes, so that sums of a few cannot overflow.
@@ -275,11 +280,12 @@ func (s *spark) stages(j *sparkJob) ([]stage, error) {
 		for _, i := range indexes {
 			known = append(known, st.tasks[i].Duration)
 		}
+		middle := median(known)
 		tasks := make([]Task, n)
 		for i := range tasks {
 			t, ok := st.tasks[i]
 			if !ok {
-				t.Duration = median(known)
+				t.Duration = middle
 				s.unknown++
 			}
 			tasks[i] = t

@@ -127,3 +127,43 @@ func TestAddStages(t *testing.T) {
 		}
 	}
 }
+
+// A task that computes all the time has its whole CPU time. Deserialising adds to it, and the sum is at
+// most the task's time: Spark measures CPU time on one thread of the executor.
+func TestSparkCPU(t *testing.T) {
+	for metrics, want := range map[string]time.Duration{
+		`{"Executor CPU Time":3900000000,"Executor Deserialize CPU Time":50000000}`:    3950 * time.Millisecond,
+		`{"Executor CPU Time":3900000000,"Executor Deserialize CPU Time":9000000000}`:  4 * time.Second,
+		`{"Executor CPU Time":9223372036854775807,"Executor Deserialize CPU Time":-1}`: 4 * time.Second,
+	} {
+		log := sparkStart(0, 1000, `{"Stage ID":0,"Number of Tasks":1}`) + sparkTask(0, 0, 1000, 5000, `,"Task Metrics":`+metrics) + sparkEnd(0, 5000, "JobSucceeded")
+		trace, err := Read("spark", "f", strings.NewReader(log), Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := jobsOf(t, trace, 1)[0].Maps[0].CPU; got != want {
+			t.Errorf("%s: %v of CPU, want %v", metrics, got, want)
+		}
+	}
+}
+
+// Tasks without an event get the median. It is computed once: a stage may lack a million tasks.
+func TestSparkManyUnknown(t *testing.T) {
+	var log strings.Builder
+	log.WriteString(sparkStart(0, 1000, fmt.Sprintf(`{"Stage ID":0,"Number of Tasks":%d}`, MaxTasks)))
+	for i := range 2000 {
+		log.WriteString(sparkTask(0, i, 1000, int64(2000+i), ""))
+	}
+	log.WriteString(sparkEnd(0, 5000, "JobSucceeded"))
+	began := time.Now()
+	trace, err := Read("spark", "f", strings.NewReader(log.String()), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if tasks := jobsOf(t, trace, 1)[0].Maps; len(tasks) != MaxTasks || tasks[MaxTasks-1].Duration != 1999*time.Millisecond {
+		t.Errorf("%d tasks, the last takes %v", len(tasks), tasks[len(tasks)-1].Duration)
+	}
+	if d := time.Since(began); d > 20*time.Second {
+		t.Errorf("took %v", d)
+	}
+}

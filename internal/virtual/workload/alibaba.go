@@ -48,12 +48,15 @@ type namedRun struct {
 func (t *alibabaTask) firstRuns() int {
 	best := make(map[uint64]int, len(t.named))
 	for i, r := range t.named {
+		// On a tie the earlier row, so the result is the same on every run.
 		if k, ok := best[r.name]; !ok || r.end < t.named[k].end {
 			best[r.name] = i
 		}
 	}
 	dropped := len(t.runs) - len(best)
 	if dropped > 0 {
+		// Over the slice and not over the map, whose order changes: median and order of tasks follow the
+		// file.
 		kept := t.runs[:0]
 		for i, r := range t.named {
 			if best[r.name] == i {
@@ -62,6 +65,7 @@ func (t *alibabaTask) firstRuns() int {
 		}
 		t.runs = kept
 	}
+	// A trace has millions of instances, and 16 bytes each are of no use after this.
 	t.named = nil
 	return dropped
 }
@@ -144,6 +148,7 @@ func (a *alibaba) taskRow(line int, row []string) {
 	if !ok {
 		return
 	}
+	// The trace writes 1.0 for 1. A task that has a row has an instance, also if the row says 0.
 	t.instances = max(1, int(math.Round(n)))
 	// The task has no usable time, and its job is left out unless TraceOptions.All keeps it.
 	if row[4] != "Terminated" {
@@ -209,6 +214,7 @@ func (a *alibaba) times(line int, from, to string) (start, end int64, ok bool) {
 			a.im.fail(line, "%s %q, must be a number of seconds", []string{"start_time", "end_time"}[i], text)
 			return 0, 0, false
 		}
+		// -1 and 0 both mean unknown in this trace.
 		if i == 0 {
 			start = max(0, v)
 		} else {
@@ -296,6 +302,7 @@ func (a *alibaba) add(j *alibabaJob) {
 		a.guessed += guessed
 		t.runs = nil
 		number, parents := alibabaDAG(t.name)
+		// Tasks without a number depend on nothing, and nothing can name them.
 		if number >= 0 {
 			numbers[number] = len(stages)
 		}
@@ -307,6 +314,8 @@ func (a *alibaba) add(j *alibabaJob) {
 	}
 	for i := range stages {
 		for _, number := range deps[i] {
+			// Its rows are missing, or its instances had no usable times. A task that names itself would be a
+			// circle of one.
 			if p, ok := numbers[number]; !ok || p == i {
 				a.orphans++
 			} else if !slices.Contains(stages[i].parents, p) {

@@ -72,7 +72,9 @@ func (r *reader) group(n *yaml.Node, i int) NodeGroup {
 	g.Together, g.Beside = where == "true", where == "previous"
 	kind := field(o, "type", InstanceType{}, FindInstance)
 	o.end()
+	// After all keys: a type fills what the group does not state, wherever type stands in the mapping.
 	kind.fill(&g)
+	// Both may be 0: such nodes hold data and run nothing. A group that names neither is a mistake.
 	if o.value["maps"] == nil && o.value["reduces"] == nil {
 		r.fail(n, "%s: has no slots: neither maps nor reduces", o.what)
 	}
@@ -102,6 +104,7 @@ func (c *Cluster) check() error {
 		return errors.New("no nodes")
 	case total > maxNodes:
 		return fmt.Errorf("%d nodes, at most %d", total, maxNodes)
+	// Node i is in rack i mod racks, so a rack would stay empty, and a transfer to it be impossible.
 	case c.Racks > total:
 		return fmt.Errorf("%d racks for %d nodes", c.Racks, total)
 	}

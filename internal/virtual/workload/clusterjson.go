@@ -84,6 +84,7 @@ func readJSONCluster(text []byte) (Cluster, bool, error) {
 			if errors.Is(err, io.EOF) {
 				break
 			}
+			// "racks" is a key of this project's own files, which are YAML and may be written as JSON.
 			known := r.Racks == nil && (r.Rack != "" && len(r.Nodes) > 0 || len(r.Children) > 0)
 			if first && (err != nil || !known) {
 				return b.c, false, nil
@@ -168,6 +169,7 @@ func (b *clusterBuilder) add(rack, name string, g NodeGroup) error {
 	}
 	b.total++
 	b.names[name] = true
+	// Numbers in the order in which racks appear, since a map's order would differ in each run.
 	number, ok := b.racks[rack]
 	if !ok {
 		number = len(b.racks) + 1
@@ -176,6 +178,8 @@ func (b *clusterBuilder) add(rack, name string, g NodeGroup) error {
 	g.Rack = number
 	if n := len(b.c.Groups); n > 0 {
 		last := &b.c.Groups[n-1]
+		// Equal neighbours alone: the order of nodes is the order of heartbeats, which must not change with
+		// the form of the file.
 		if last.Rack == g.Rack && last.MapSlots == g.MapSlots && last.ReduceSlots == g.ReduceSlots && last.Cores == g.Cores && last.Memory == g.Memory {
 			last.Count++
 			last.Hosts = append(last.Hosts, name)

@@ -49,8 +49,12 @@ func (d *Dist) Draw(g *rand.Rand) float64 {
 	case Constant:
 		return d.A
 	case Uniform:
+		// The conversion forbids fused multiply-add, which some processors have: draws have the same bits
+		// everywhere.
 		return d.A + float64((d.B-d.A)*g.Float64())
 	case Normal:
+		// The mean is at least 0, so a draw is negative in at most half of the cases, and 64 in a row do not
+		// happen. The bound makes the loop end whatever the generator returns.
 		for range 64 {
 			if v := d.A + float64(d.B*portable.Normal(g)); v >= 0 {
 				return v
@@ -58,6 +62,7 @@ func (d *Dist) Draw(g *rand.Rand) float64 {
 		}
 		return d.A // the mean is not negative
 	case LogNormal:
+		// ln 0, and 0/0 below. A deviation of 0 is a constant.
 		if d.A == 0 || d.B == 0 {
 			return d.A
 		}

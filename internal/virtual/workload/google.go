@@ -17,6 +17,7 @@ import (
 // googleRow holds the used columns of collection_events and instance_events of Google's
 // ClusterData 2019. A column that is absent or null is nil.
 type googleRow struct {
+	// Pointers, because 0 has a meaning in each: a time of 0 is before the trace, type 0 is SUBMIT.
 	Time       *googleInt  `json:"time"` // µs; 0 is before the trace
 	Type       *googleInt  `json:"type"`
 	Collection *googleInt  `json:"collection_id"`
@@ -63,6 +64,7 @@ func (n *googleInt) UnmarshalJSON(b []byte) (err error) {
 }
 
 // parseGoogle parses a number or the name of a value. Copies of the traces have either.
+// BigQuery writes 64-bit numbers in quotes, and exports by others replace numbers by names.
 func parseGoogle(text string) (googleInt, error) {
 	if v, ok := googleNames[text]; ok {
 		return v, nil
@@ -245,6 +247,8 @@ func (g *google) row(line int, r *googleRow) bool {
 	j := g.job(line, r)
 	switch {
 	case j == nil:
+	// Any of the three: exports leave out columns, and null in an instance's row is an absent value. Rows of
+	// collection_events have none of the columns.
 	case r.Index != nil || r.Machine != nil || r.Alloc != nil:
 		g.instance(line, j, r)
 	default:
@@ -258,6 +262,7 @@ func (g *google) row(line int, r *googleRow) bool {
 func (g *google) job(line int, r *googleRow) *googleJob {
 	i, ok := g.index[*r.Collection]
 	if !ok {
+		// Alloc sets do not count: the limit is a number of jobs.
 		if g.im.options.Limit > 0 && len(g.jobs)-g.allocs >= g.im.options.Limit {
 			return nil
 		}
@@ -272,12 +277,15 @@ func (g *google) job(line int, r *googleRow) *googleJob {
 	}
 	j := g.jobs[i]
 	if other := r.Kind.or(0) == 1 || g.batch && r.Scheduler != nil && *r.Scheduler != 1; other && !j.leftOut {
+		// What it has collected so far is freed: instance_events may come before the row that says that it is
+		// an alloc set, and a service has many rows.
 		*j = googleJob{id: j.id, leftOut: true}
 		g.allocs++
 	}
 	if j.leftOut {
 		return nil
 	}
+	// Both tables state it, so a folder of instance_events alone has priorities, too.
 	if r.Priority != nil {
 		j.priority = *r.Priority
 	}
@@ -292,6 +300,7 @@ func (g *google) collection(j *googleJob, r *googleRow) {
 	if r.Logical != "" {
 		j.app = r.Logical
 	}
+	// A row without the list does not remove it. The bound keeps damaged rows from filling the memory.
 	if len(r.After) > 0 && len(r.After) <= 1000 {
 		j.after = r.After
 	}
@@ -370,6 +379,7 @@ func (g *google) finish() {
 		case j.outcome != googleFinish && j.outcome != googleSubmit && !g.im.options.All:
 			g.failed++
 			continue
+		// A job all of whose instances were evicted, or that began before the trace, has no time to replay.
 		case len(j.runs) == 0:
 			g.empty++
 			continue
@@ -382,11 +392,13 @@ func (g *google) finish() {
 			Submit: time.Duration(min(j.submit, 1<<62/1000)) * time.Microsecond, Maps: tasks})
 	}
 	for _, j := range g.jobs {
+		// A second pass: a job may name one whose rows come later.
 		at, ok := added[j.id]
 		if !ok {
 			continue
 		}
 		for _, id := range j.after {
+			// A predecessor that was left out holds nobody back: its work is not in the replay.
 			if p, ok := added[id]; ok && p != at {
 				g.im.jobs[at].After = append(g.im.jobs[at].After, p)
 			}

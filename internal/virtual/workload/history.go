@@ -32,6 +32,8 @@ func ReadHistory(folder string, files []File, options RumenOptions) (*Trace, err
 	}
 	h := &history{im: im, options: &options, confs: map[string]historyConf{}}
 	for _, f := range files {
+		// Configurations first, whatever their names: the pool and the slow start are needed when the job
+		// begins.
 		if isConf(f.Name) {
 			im.readFile(f, h.conf)
 		}
@@ -108,6 +110,7 @@ func (h *history) log(in io.Reader) error {
 			return errBinary
 		}
 		if begins == 0 {
+			// Such a line is before each of several logs that were put together for Rumen's analyzer.
 			if len(text) == 0 || bytes.HasPrefix(text, []byte("!!FILE=")) {
 				continue
 			}
@@ -153,6 +156,8 @@ func historyRecord(line string) (kind string, fields map[string]string, ok bool)
 		var b strings.Builder
 		i := 0
 		for ; i < len(value) && value[i] != '"'; i++ {
+			// Hadoop escapes quotes, backslashes and points, so " ." at the end of a line cannot be a part of
+			// a value.
 			if value[i] == '\\' && i+1 < len(value) {
 				i++
 			}
@@ -176,9 +181,11 @@ func (h *history) record(line int, kind string, f map[string]string) {
 		return // Meta, Jobtracker, or a task of a job whose beginning is missing
 	}
 	switch t := f["TASK_TYPE"]; {
+	// SETUP and CLEANUP: the world of a simulation adds their time.
 	case t != "MAP" && t != "REDUCE":
 	case kind == "Task":
 		task := h.task(f["TASKID"], t)
+		// Only the record of the start has them; the one of the end must not remove them.
 		if hosts := f["SPLITS"]; hosts != "" {
 			task.setHosts(hosts)
 		}
@@ -200,6 +207,8 @@ func (r *rumenTask) setHosts(list string) {
 
 // jobRecord takes the fields of a job. A submission begins the next job.
 func (h *history) jobRecord(line int, f map[string]string) {
+	// A job has several Job records, one for each change. Only the first one has a time of submission, so it
+	// also separates jobs in a file of several.
 	if f["SUBMIT_TIME"] != "" {
 		h.beginJob(line, &rumenJob{ID: f["JOBID"], Name: f["JOBNAME"], User: f["USER"], Queue: f["JOB_QUEUE"], Submit: historyTime(f, "SUBMIT_TIME")})
 	}
@@ -271,6 +280,7 @@ func (h *history) attempt(t *rumenTask, f map[string]string) {
 	if at := historyTime(f, "START_TIME"); at != nil {
 		a.Start = at
 	}
+	// The last status counts: a map whose output was lost succeeded first and failed later.
 	if status := f["TASK_STATUS"]; status != "" {
 		a.Result = status
 		a.Finish, a.ShuffleFinished = historyTime(f, "FINISH_TIME"), historyTime(f, "SHUFFLE_FINISHED")
@@ -349,8 +359,11 @@ func (h *history) endJob() {
 		h.left++
 		return
 	}
+	// A killed job has fewer records than tasks; the tasks without records get the median. A log whose
+	// totals are missing has more.
 	r.Maps, r.Reduces = max(r.Maps, len(r.MapTasks)), max(r.Reduces, len(r.ReduceTasks))
 	byID := func(a, b rumenTask) int { return strings.Compare(a.ID, b.ID) }
+	// Records come in the order of starts, which the traced scheduler chose. Ids are in the order of splits.
 	slices.SortFunc(r.MapTasks, byID)
 	slices.SortFunc(r.ReduceTasks, byID)
 	j, guessed, err := h.options.job(r)

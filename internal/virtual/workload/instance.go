@@ -31,6 +31,7 @@ const gb = 1 << 30
 
 // instanceTypes are in the order of Amazon's families.
 var instanceTypes = []InstanceType{
+	// Not 1.7 * gb, which is no whole number of bytes.
 	{"m1.small", 1, 1, 17 * gb / 10, 1},
 	{"m1.medium", 1, 2, 375 * gb / 100, 1},
 	{"m1.large", 2, 2, 75 * gb / 10, 2},

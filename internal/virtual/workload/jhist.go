@@ -96,6 +96,7 @@ func (h *history) jhist(lines *bufio.Scanner) {
 }
 
 // jhistEvent translates an event into the records of an older log.
+// Tasks come in the order of their starts, as in older logs; endJob sorts them.
 func (h *history) jhistEvent(line int, kind string, e *jhistBody) {
 	switch {
 	case kind == "JOB_SUBMITTED":
@@ -108,33 +109,43 @@ func (h *history) jhistEvent(line int, kind string, e *jhistBody) {
 		return // AM_STARTED, or a job whose beginning is missing
 	}
 	switch kind {
+	// JOB_SUBMITTED comes before the application master has read the splits, so only this one has the numbers
+	// of tasks.
 	case "JOB_INITED":
 		h.counts(e.Maps, e.Reduces)
 		if e.Uber {
+			// Its tasks ran one after another inside the application master. The replay runs them in slots.
 			h.im.noteUnused(line, "uberized")
 		}
 	case "JOB_PRIORITY_CHANGED":
 		h.job.Priority = e.Priority
 	case "JOB_QUEUE_CHANGED":
+		// A pool of the configuration has replaced the queue at the job's beginning, and stays.
 		if h.confs[h.job.ID].pool == "" && e.Queue != "" {
 			h.job.Queue = string(e.Queue)
 		}
 	case "JOB_FINISHED":
 		h.job.Outcome, h.job.Finish = "SUCCESS", e.Finish
+	// All three leave the job out, unless TraceOptions.All keeps it with the tasks that it had.
 	case "JOB_FAILED", "JOB_KILLED", "JOB_ERROR":
 		h.job.Outcome = "FAILED"
 	}
+	// Events of the job have no type; set-up and clean-up tasks of old versions have their own, and the world
+	// of a simulation adds their time.
 	if e.TaskType != "MAP" && e.TaskType != "REDUCE" {
 		return
 	}
 	t := h.task(e.TaskID, e.TaskType)
 	switch {
+	// The only event with the hosts of a split; TASK_FINISHED has none and changes nothing.
 	case kind == "TASK_STARTED" && e.Splits != "":
 		t.setHosts(e.Splits)
+	// Before the next case, whose words are in this name, too: a start has no end to take.
 	case strings.HasSuffix(kind, "_ATTEMPT_STARTED"):
 		t.attempt(e.AttemptID).Start = e.Start
 	case strings.Contains(kind, "_ATTEMPT_"):
 		a := t.attempt(e.AttemptID)
+		// Failed and killed attempts share a class of event. Its status is FAILED or KILLED, never SUCCESS.
 		a.Finish, a.ShuffleFinished, a.Result = e.Finish, e.Shuffle, e.Outcome
 		if strings.HasSuffix(kind, "_FINISHED") {
 			a.Result = "SUCCESS"

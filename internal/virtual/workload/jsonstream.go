@@ -47,6 +47,7 @@ func eachObject[T any](im *importer, in io.Reader, do func(line int, v *T) bool)
 				im.fail(line, "%s", err)
 			}
 		} else {
+			// Before do, which may stop the reading: the last job's fields count, too.
 			im.examine(line, raw, reflect.TypeFor[T]())
 			if !do(line, v) {
 				return

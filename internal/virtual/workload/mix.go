@@ -156,6 +156,7 @@ func (c *Class) SetTasks(maps []Task, reduces int) {
 // NeedsTasks reports whether the file leaves the number of a job's maps to the
 // program. The simulator must then find it out from the program's input.
 func (c *Class) NeedsTasks() bool {
+	// Not "len": an empty list is stated, and is an error elsewhere.
 	stated := c.MapTasks != nil || c.ReduceTasks != nil || c.Maps.Shape != Unset || c.Input.Shape != Unset || c.Work.Shape != Unset
 	// A class with an app, a reduce-time and no input has reduces only.
 	reads := c.Program.Streaming() || c.Program != nil && len(c.Program.Inputs) > 0
@@ -184,6 +185,7 @@ func (c *Class) StatesTimes() bool {
 	timed := func(tasks []Task) bool {
 		return !slices.ContainsFunc(tasks, func(t Task) bool { return t.Duration == 0 && t.CPU == 0 })
 	}
+	// Tasks that SetTasks has planned state sizes, not times.
 	maps := len(c.MapTasks) > 0 && !c.planned && (timed(c.MapTasks) || c.MapTime.Shape != Unset) || c.MapTime.Shape != Unset && (c.Maps.Shape != Unset || c.Input.Shape != Unset)
 	return maps && (c.ReduceTasks != nil && timed(c.ReduceTasks) || c.ReduceTime.Shape != Unset || !c.hasReduces())
 }
@@ -299,11 +301,14 @@ func (c *Class) checkPlace(m *Mix, i int) error {
 		return errors.New("the mix has a number of jobs, so the class needs a share above 0 and no count")
 	case m.Count == 0 && (c.Count <= 0 || c.Share != 0):
 		return errors.New("the mix has no number of jobs, so the class needs a count above 0 and no share")
+	// The k-th job follows the k-th: drawn classes have no number of jobs in advance, and a shuffled sequence
+	// may put a job before the one that it waits for.
 	case len(c.After) > 0 && (m.Count > 0 || m.Sequence == Shuffled):
 		return errors.New("a class that comes after another needs counts, and an order that is not shuffled")
 	}
 	for _, p := range c.After {
 		switch {
+		// Earlier classes only, which excludes circles without a search.
 		case p < 0 || p >= i:
 			return errors.New("it comes after a class that is not before it")
 		case !m.Listed && c.Count > m.Classes[p].Count:

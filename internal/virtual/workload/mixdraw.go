@@ -27,6 +27,7 @@ func (m *Mix) Jobs(seed uint64) ([]Job, error) {
 	jobs := make([]Job, len(drawn))
 	for i := range drawn {
 		jobs[i] = drawn[i].Job
+		// A job without tasks would never end in the simulator, which ends a job with its last task.
 		if len(jobs[i].Maps)+len(jobs[i].Reduces) == 0 {
 			return nil, fmt.Errorf("%s: has no tasks: its input is empty", drawn[i].Class.Describe())
 		}
@@ -55,6 +56,9 @@ func (m *Mix) Draw(seed uint64) ([]Drawn, error) {
 	index := make(map[[2]int]int) // of the k-th job of a class
 	for i, pick := range m.picks(seed) {
 		c, k := &m.Classes[pick[0]], pick[1]
+		// The name and not the position: a class that is inserted before leaves the draws of this one alone.
+		// The number within the class and not the position in the sequence: other sequences and arrivals
+		// submit the very same jobs at other times.
 		use := "mix/" + c.Name
 		if m.Listed { // whose names need not differ
 			use = fmt.Sprintf("mix/job/%d", pick[0])
@@ -73,11 +77,13 @@ func (m *Mix) Draw(seed uint64) ([]Drawn, error) {
 		}
 		j.Pool, j.User = turn(j.Pool, m.Pools, i), turn(j.User, m.Users, i)
 		index[pick] = i
+		// Without the bound a list entry with repeat could not follow a single job.
 		for _, p := range c.After {
 			j.After = append(j.After, index[[2]int{p, min(k, m.Classes[p].Count-1)}])
 		}
 		drawn = append(drawn, Drawn{j, c, k})
 	}
+	// After all draws: arrivals at a load depend on the work of all jobs.
 	if !m.Listed {
 		m.Arrivals.set(drawn, generator(seed, "mix arrivals", 0))
 	}
@@ -104,6 +110,7 @@ func turn(own string, list []string, i int) string {
 // class.
 func (m *Mix) picks(seed uint64) [][2]int {
 	var picks [][2]int
+	// A generator of its own: the sequence does not depend on how many values the jobs' sizes took.
 	g := generator(seed, "mix order", 0)
 	if m.Count > 0 {
 		sum := 0.
@@ -158,6 +165,7 @@ func (c *Class) draw(g *rand.Rand, block int64) (Job, error) {
 	if c.MapTime.Shape == Unset && c.Profile != nil && c.takesCosts() {
 		j.Hints = either(j.Hints, c.Profile.Hints)
 		c.Profile.apply(&j)
+		// A reduce-time beside a profile replaces the profile's costs of reduces below.
 		if c.ReduceTime.Shape == Unset {
 			return j, nil
 		}
@@ -180,6 +188,8 @@ func (c *Class) drawTasks(j *Job, g *rand.Rand, block int64) (err error) {
 	switch {
 	case c.MapTasks != nil:
 		j.Maps = c.MapTasks
+		// Classes draw several jobs, and a source may be asked twice: durations or costs written into the
+		// shared list would be those of the job that was drawn last.
 		if c.planned || c.MapTime.Shape != Unset { // tasks of their own, to be changed
 			j.Maps = slices.Clone(c.MapTasks)
 		}
@@ -188,6 +198,7 @@ func (c *Class) drawTasks(j *Job, g *rand.Rand, block int64) (err error) {
 	default:
 		j.Maps, err = count(job.Map, c.Maps.Draw(g))
 		for i := range j.Maps {
+			// A map of a counted job reads a whole block, for the worlds that charge reads from other nodes.
 			j.Maps[i].Input = block
 		}
 	}
@@ -244,6 +255,7 @@ func (p *Profile) apply(j *Job) {
 	var out int64
 	j.Plan = p.PlanTime()
 	for i := range j.Maps {
+		// MapTask makes a new task. The hosts of a planned map are those of real splits.
 		hosts := j.Maps[i].Hosts
 		j.Maps[i] = p.MapTask(j.Maps[i].Input)
 		j.Maps[i].Hosts = hosts
@@ -276,6 +288,7 @@ func count(kind job.Kind, n float64) ([]Task, error) {
 
 // milliseconds rounds a drawn time, in seconds, to at least 1 ms.
 func milliseconds(s float64) time.Duration {
+	// Whole ms are what Hadoop records, and what pack stores in few bytes. 0 would select the stages.
 	return time.Duration(max(1, min(math.Round(s*1e3), float64(maxTime/time.Millisecond)))) * time.Millisecond
 }
 
@@ -287,6 +300,8 @@ func (a *Arrivals) set(jobs []Drawn, g *rand.Rand) {
 		for i := range jobs {
 			work += jobs[i].Work().Seconds()
 		}
+		// The mean of these very jobs and not of the distribution: with Tyrex's squared CV of 20 the work of
+		// 300 jobs differs from its mean by a quarter, and the load would, too.
 		gap = work / float64(len(jobs)) / float64(a.Load*float64(a.Slots))
 	}
 	at := a.Start
@@ -295,6 +310,7 @@ func (a *Arrivals) set(jobs []Drawn, g *rand.Rand) {
 		case Every:
 			at = repeated(a.Start, a.Gap, i)
 		case Poisson, AtLoad:
+			// The first job comes at Start, so that runs of different seeds begin at the same time.
 			if i > 0 {
 				ms := min(math.Round(gap*portable.Exponential(g)*1e3), float64(maxTime/time.Millisecond))
 				at = min(maxTime, at+time.Duration(ms)*time.Millisecond)

@@ -70,6 +70,7 @@ func (r *reader) mix(o *object, m *Mix, profiles []Profile) {
 	}
 	m.Block = field(o, "block", DefaultBlock, positiveBytes)
 	m.Pools, m.Users = o.texts("pools"), o.texts("users")
+	// Before the entries, which look their profile up.
 	m.Profiles = o.profiles(profiles)
 	m.Swaps = o.swaps()
 	for i, n := range o.list(entries) {
@@ -149,6 +150,8 @@ func (o *object) program(c *Class) *Program {
 		OutputFormat: o.text("output-format"), OutputColumns: o.textOrTexts("output-columns"), OutputCompress: o.text("output-compress"),
 		SplitSize: field(o, "split-size", 0, parseBinaryBytes), Params: o.params("params")}
 	c.Input = o.dist("input-size", byteValue)
+	// In a class input may be a size, a distribution or files. In a list of jobs it is always files, one of
+	// which may be called 10GB.
 	if n := o.get("input"); n != nil && !c.listed && (n.Kind == yaml.MappingNode || isSize(n)) {
 		if c.Input.Shape != Unset {
 			o.r.fail(n, "%s: input: a size, and input-size is there too; keep one of them", o.what)
@@ -163,6 +166,7 @@ func (o *object) program(c *Class) *Program {
 	if p.Streaming() && p.Mapper == "" && p.Reducer == "" {
 		o.r.fail(o.node, "%s: has a combiner, but neither a mapper nor a reducer", o.what)
 	}
+	// All fields, so that a key added to Program cannot be forgotten here.
 	if reflect.ValueOf(*p).IsZero() {
 		return nil
 	}
@@ -184,6 +188,7 @@ func (o *object) counts(c *Class, m *Mix) {
 		c.Count = field(o, "count", 0, whole(1, MaxJobs))
 		return
 	}
+	// 0 counts as 1, like an absent key: an entry stands for at least one job.
 	c.Count = max(1, field(o, "repeat", 1, whole(0, MaxJobs)))
 	c.Every = o.duration("every")
 	c.Plan, c.Label = o.duration("plan"), o.text("class")
@@ -212,6 +217,7 @@ func (o *object) tasks(key string, kind job.Kind) ([]Task, Dist) {
 	if n == nil || n.Kind != yaml.SequenceNode {
 		return nil, o.dist(key, countValue)
 	}
+	// Not nil: an empty list states that there are no tasks of the kind.
 	list := []Task{}
 	for _, n := range o.list(key) {
 		in := o.r.object(n, o.what+": "+key)
@@ -226,6 +232,8 @@ func (o *object) tasks(key string, kind job.Kind) ([]Task, Dist) {
 			t.Hosts = in.texts("hosts")
 		}
 		in.end()
+		// Both bounds before the tasks are made: a count of seven digits in a thousand entries is a short
+		// file.
 		if err := checkTasks(kind, float64(len(list)+many)); err != nil {
 			o.r.fail(n, "%s: %s", o.what, err)
 			break
@@ -256,6 +264,8 @@ func (o *object) after(m *Mix) []int {
 		if name == "" {
 			continue
 		}
+		// WriteJobs refers to positions, since names may repeat. A job whose name is a number is found by its
+		// position only.
 		if at, err := strconv.Atoi(name); err == nil && m.Listed {
 			if at < 0 || at >= len(m.Classes) {
 				o.r.fail(n, "%s: after: %d is not a job before it (they count from 0, this is %d)", o.what, at, len(m.Classes))
@@ -332,6 +342,8 @@ func (o *object) arrivals() Arrivals {
 		last := time.Duration(0)
 		for i, c := range in.list(name) {
 			at := scalar(o.r, c, "arrivals: times", parseTime)
+			// Jobs are submitted in the order of the mix, so a time before the previous one would be another
+			// job's.
 			if at < last {
 				o.r.fail(c, "arrivals: times: number %d, %v, is before the one before it", i+1, at)
 			}

@@ -32,6 +32,7 @@ func writeRequest(w *bufio.Writer, r *job.Request) {
 			fmt.Fprintf(w, "    %s: %s\n", key, text)
 		}
 	}
+	// 0 is stated, too (reduces start at once), so the field itself cannot say that it is absent.
 	share, stated := r.StartsAfter()
 	write("user", quote(r.User), r.User != "")
 	write("pool", quote(r.Pool), r.Pool != "")

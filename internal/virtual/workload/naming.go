@@ -52,6 +52,7 @@ func (n *Naming) name(own string, j *Job, i int) string {
 	switch {
 	case own != "":
 		return own
+	// The job's name and not its position: the first half of a trace has the pools that it has in the whole.
 	case n.Hash > 0:
 		h := uint64(14695981039346656037) // FNV-1a
 		for k := range len(j.Name) {

@@ -32,8 +32,10 @@ func (j *Job) pack() {
 			rest = all[i].unpack(rest)
 		}
 		if reduces == 0 {
+			// nil and not an empty slice, so that a packed job equals one that was not.
 			return all, nil
 		}
+		// The capacity ends with the maps: a caller that appends one must not overwrite a reduce.
 		return all[:maps:maps], all[maps:]
 	}}
 }
@@ -53,6 +55,7 @@ func (t *Task) pack(b []byte) []byte {
 	head, unit := byte(inMillis), time.Millisecond
 	for _, d := range times {
 		if *d%time.Millisecond != 0 {
+			// One byte more or less for each time, but nearly all importers have whole ms.
 			head, unit = 0, 1
 		}
 	}

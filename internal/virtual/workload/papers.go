@@ -41,20 +41,27 @@ func PaperClusters() []NamedCluster {
 	one := func(heartbeat string, racks int, groups ...NodeGroup) Cluster {
 		return Cluster{Racks: racks, Heartbeat: heartbeat, Groups: groups}
 	}
+	// TuMM changed Hadoop 0.20.2, ModFair 1.2.1; the two differ in how often a node may ask.
 	const h020, h12 = "hadoop-0.20.2", "hadoop-1.2"
 	return []NamedCluster{
 		{"tumm", "4 m1.xlarge, 4 slots each, 2:2; Section 3", one(h020, 1,
 			NodeGroup{Name: "xlarge", Count: 4, Cores: 4, Speed: 1, MapSlots: 2, ReduceSlots: 2})},
+		// Table 3 states compute units: 8 for an xlarge, 4 for a large. xlarge-a has 3 slots for its 8 units,
+		// 2.67 a slot. An m1.xlarge with 4 slots has 2, which is speed 1 here.
 		{"tumm-heter1", "Table 3; speed is compute units per slot over the 2 of an m1.xlarge with 4 slots", one(h020, 1,
 			NodeGroup{Name: "xlarge-a", Count: 3, Cores: 4, Speed: 2.67 / 2, MapSlots: 1, ReduceSlots: 2},
 			NodeGroup{Name: "xlarge-b", Count: 3, Cores: 4, Speed: 1, MapSlots: 2, ReduceSlots: 2},
 			NodeGroup{Name: "large", Count: 3, Cores: 2, Speed: 1.33 / 2, MapSlots: 2, ReduceSlots: 1})},
+		// 20 units of a c1.xlarge on 4 slots are 5 a slot, 6.5 of an m2.xlarge are 1.63.
 		{"tumm-heter2", "Table 3; speed as in tumm-heter1", one(h020, 1,
 			NodeGroup{Name: "m1-xlarge", Count: 3, Cores: 4, Speed: 1, MapSlots: 2, ReduceSlots: 2},
 			NodeGroup{Name: "c1-xlarge", Count: 3, Cores: 8, Speed: 5. / 2, MapSlots: 2, ReduceSlots: 2},
 			NodeGroup{Name: "m2-xlarge", Count: 3, Cores: 2, Speed: 1.63 / 2, MapSlots: 2, ReduceSlots: 2})},
+		// A heartbeat each ms: Figures 4 and 5 are drawn without any time between two tasks.
 		{"modfair-example", "3 map and 3 reduce slots; Figures 4 and 5", one("fixed:1ms", 1,
 			NodeGroup{Name: "node", Count: 1, Cores: 6, Speed: 1, MapSlots: 3, ReduceSlots: 3})},
+		// Two processors for five slots, as stated for the slaves: tasks of one node slow each other down,
+		// which a cluster with a processor for each slot does not show (repro runs both).
 		{"modfair-a", "8 virtual machines in 2 racks, 4 map and 1 reduce slot each; experiment A", one(h12, 2,
 			NodeGroup{Name: "vm", Count: 8, Cores: 2, Speed: 1, MapSlots: 4, ReduceSlots: 1})},
 		{"modfair-b", "as modfair-a with 2 map slots; experiment B", one(h12, 2,

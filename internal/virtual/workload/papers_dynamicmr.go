@@ -32,6 +32,8 @@ func dynamicGenerators() []Generator {
 		list = append(list, Generator{Name: "dynamicmr-" + app, Cluster: "dynamicmr", Assumptions: dynamicAssumed,
 			Summary: summary, Source: &Mix{Classes: []Class{dynamicClass(app, app)}}})
 	}
+	// The supplement's batches have 5, 10, 20 and 30 jobs; 1 to 10 are for its Figure 4. Each is a prefix of
+	// the list, so a longer one adds jobs only.
 	for _, n := range []int{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 20, 30} {
 		m := &Mix{}
 		for i := range n {
@@ -50,10 +52,12 @@ func dynamicClass(name, app string) Class {
 	case "sort":
 		b.maps, b.reduces = 320, 200
 	case "histogrammovies":
+		// Both read the same movie data, and TuMM has measured one of them.
 		b = benchOf("histogramratings")
 		b.app = app
 	}
 	c := b.class(name, 1)
+	// Pools by job: fair shares are then shares of jobs, whichever way a policy divides pools.
 	c.Pool = name
 	return c
 }

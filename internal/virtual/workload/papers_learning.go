@@ -50,6 +50,7 @@ func learningGenerators() []Generator {
 			Source:  JobList{l.job(learningMaps)}})
 	}
 	text, word, grep := learningJobs[0].job(learningMaps), learningJobs[1].job(learningMaps), learningJobs[6].job(learningMaps)
+	// Figure 9's jobs read what TextWriter wrote, so they cannot start earlier.
 	word.After, grep.After = []int{0}, []int{0}
 	return append(list,
 		Generator{Name: "learning-behaviour", Cluster: "learning", Assumptions: learningAssumed,
@@ -65,6 +66,7 @@ func (l *learningJob) job(maps int) Job {
 	j := Job{Name: l.app, App: l.app, Class: l.app}
 	j.Hints[job.Map], j.Hints[job.Reduce] = l.hints, l.hints
 	j.Maps = equal(maps, Task{Duration: learningTask, Input: DefaultBlock,
+		// Beside a Duration the CPU time is a weight on the load average: tasks · 4/tasks = 4, the target.
 		CPU: time.Duration(float64(learningTask) * learningTarget / l.tasks).Round(time.Millisecond)})
 	return j
 }

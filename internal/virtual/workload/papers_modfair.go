@@ -25,6 +25,7 @@ func modfairGenerators() []Generator {
 		c.SlowStart = 1
 		return c
 	}
+	// Tables 5 and 6: nine cells.
 	for _, size := range []int{6, 10, 18} {
 		for _, n := range []int{5, 10, 15} {
 			list = append(list, Generator{Name: fmt.Sprintf("modfair-a-%d-%d", size, n), Cluster: "modfair-a",
@@ -32,11 +33,15 @@ func modfairGenerators() []Generator {
 				Assumptions: assumed, Source: &Mix{Pools: pools, Classes: []Class{word(size, n)}}})
 		}
 	}
+	// Tables 7 and 8: 5, 10 and 15 jobs.
 	for _, n := range []int{1, 2, 3} {
 		var up []Class
 		for _, size := range []int{6, 10, 16, 21, 25} {
 			up = append(up, word(size, n))
 		}
+		// The paper gives no order (modfair.md, A17), and it matters: if jobs are classified once, as Figure
+		// 6 draws it, the shared pool of small jobs never acts on ascending sizes and takes four of five on
+		// descending ones.
 		down := slices.Clone(up)
 		slices.Reverse(down)
 		for _, v := range []struct {

@@ -51,9 +51,11 @@ func tpchChains() *Mix {
 	m := &Mix{Sequence: InTurn}
 	for step := range 5 {
 		for q, query := range []string{"q15", "q16", "q18"} {
+			// 4 GB in blocks of 64 MB, half as much in each step; a reduce for each GB.
 			b := bench{"tpch-" + query, 64 >> step, max(1, 4>>step), meanMapTime, meanReduceTime}
 			c := b.class(fmt.Sprintf("%s-%d", query, step+1), 1)
 			if step > 0 {
+				// The same query's previous step: three queries go round in turn.
 				c.After = []int{len(m.Classes) - 3}
 			}
 			c.User = []string{"q15", "q16", "q18"}[q]

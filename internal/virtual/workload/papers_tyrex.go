@@ -67,12 +67,16 @@ func (t *tyrexMix) mix(load float64) *Mix {
 	large := tyrexJobs - t.small - t.middle
 	p1, p2, p3 := float64(t.small)/tyrexJobs, float64(t.middle)/tyrexJobs, float64(large)/tyrexJobs
 	const cv2 = 1 // of the small and the middle
+	// From the first equation.
 	m3 := (mean - float64(p1*t.smallMean) - float64(p2*t.middleMean)) / p3
+	// From the second. Below 0 the small and middle jobs alone would have more spread than Table II; none of
+	// the three rows does, so the bound only guards a row that somebody adds.
 	second := float64(mean*mean*(1+t.cv2)) - float64(p1*t.smallMean*t.smallMean*(1+cv2)) - float64(p2*t.middleMean*t.middleMean*(1+cv2))
 	c3 := max(0, second/float64(p3*m3*m3)-1)
 	class := func(name string, n int, work Dist) Class {
 		return Class{Name: name, Count: n, App: name, Work: work, TaskTime: tyrexTask, ReduceShare: TyrexReduceShare}
 	}
+	// 160 slots of both kinds together, since the load is of maps and reduces.
 	return &Mix{Sequence: Shuffled, Arrivals: Arrivals{Kind: AtLoad, Load: load, Slots: 160}, Classes: []Class{
 		class("small", t.small, Dist{Shape: LogNormal, A: t.smallMean, B: t.smallMean * math.Sqrt(cv2)}),
 		class("middle", t.middle, Dist{Shape: LogNormal, A: t.middleMean, B: t.middleMean * math.Sqrt(cv2)}),

@@ -67,6 +67,7 @@ func ReadPast(folder string, jobs iter.Seq2[*PastJob, error], options TraceOptio
 
 // past adds a job of the history.
 func (im *importer) past(p *PastJob, o *RumenOptions, chains map[string]*follower) error {
+	// Without counters: the history's own bytes are of the whole job, and follow below.
 	r := &rumenJob{ID: p.ID, Name: p.Name, Submit: &p.Submitted,
 		MapTasks: pastTasks(p.Maps), ReduceTasks: pastTasks(p.Reduces)}
 	j, guessed, err := o.job(r)
@@ -81,6 +82,7 @@ func (im *importer) past(p *PastJob, o *RumenOptions, chains map[string]*followe
 	case guessed > 0:
 		im.warn(0, "job %q: %d tasks have no times and get the median", p.ID, guessed)
 	}
+	// All of it, in place of what the Rumen form can state: a job asks here for what it asked for in the run.
 	j.Request = p.Request
 	// A local run records the default as if the job had stated it. TraceOptions.SlowStart is for
 	// jobs that stated none.
@@ -97,6 +99,8 @@ func (im *importer) past(p *PastJob, o *RumenOptions, chains map[string]*followe
 			chains[p.Chain] = f
 		}
 		j.After = f.after(j.Submit)
+		// The index that addRecorded below is about to use. If it refuses the job, the whole trace is an
+		// error.
 		f.add(epoch(max(p.Ended, p.Submitted)), []int{len(im.jobs)})
 	}
 	j.Origin = Own

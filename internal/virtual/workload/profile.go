@@ -72,6 +72,7 @@ func (p *Profile) left(input float64) float64 {
 	if p.CombinerDecay == 0 || p.Split <= 0 || input <= 0 {
 		return p.CombinerRatio
 	}
+	// A combiner never adds records, but the power does for maps much smaller than the measured one.
 	return min(1, float64(p.CombinerRatio*portable.Pow(input/p.Split, -p.CombinerDecay)))
 }
 
@@ -91,10 +92,12 @@ func MergeDepth(n int) float64 {
 		return 0
 	}
 	levels := bits.Len(uint(n)) - 1
+	// With n = 2^levels + r leaves, 2r of them are one level deeper than the others.
 	return float64(levels) + 2*float64(n-1<<levels)/float64(n)
 }
 
 // PlanTime returns Plan as a duration.
+// cores returns at least 1 ns, which no plan would have; hence the -1.
 func (p *Profile) PlanTime() time.Duration { return cores(p.Plan*mega) - 1 }
 
 // cores converts bytes times core-seconds per MB into a duration of at least 1
@@ -208,6 +211,7 @@ func (o *object) hints() (hints [job.Kinds]job.Ratings) {
 	in.kind = "hints"
 	for k := range job.Kind(job.Kinds) {
 		key := k.String()
+		// Two forms, because people write the names and WriteProfiles the list.
 		n := in.get(key)
 		if n == nil {
 			continue
@@ -217,6 +221,7 @@ func (o *object) hints() (hints [job.Kinds]job.Ratings) {
 		if n.Kind == yaml.MappingNode {
 			each := o.r.object(n, in.what+": "+key)
 			each.kind = "ratings"
+			// The order of the learning scheduler's Figure 7.
 			for i, resource := range []string{"cpu", "memory", "disk", "network"} {
 				*ratings[i] = uint8(field(each, resource, 0, whole(0, 10)))
 			}

@@ -26,6 +26,8 @@ func eachRow(im *importer, in io.Reader, do func(line int, row []string) bool) e
 			continue
 		}
 		row := strings.Split(text, ",")
+		// A row with quotes, such as Google's with a list of predecessors, needs encoding/csv and a reader of
+		// its own. Most rows have none.
 		if strings.Contains(text, `"`) {
 			var err error
 			if row, err = csv.NewReader(strings.NewReader(text)).Read(); err != nil {
@@ -78,6 +80,7 @@ func runTasks(runs []run, n int) (tasks []Task, guessed int) {
 	for i, r := range runs {
 		d := time.Duration(r.millis) * time.Millisecond
 		tasks[i] = Task{Duration: d, CPU: time.Duration(float64(d) * float64(r.cores))}
+		// Sorting the durations of a task with all its rows would be for nothing.
 		if n > len(runs) {
 			known = append(known, d)
 		}

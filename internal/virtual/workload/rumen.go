@@ -99,6 +99,7 @@ func ReadRumen(file string, in io.Reader, options RumenOptions) (*Trace, error) 
 	im.unused.redundant = rumenRedundant
 	failed := 0
 	eachObject(im, in, func(line int, r *rumenJob) bool {
+		// A missing outcome is no failure: traces that were written by hand leave it out.
 		if r.Outcome != "" && r.Outcome != "SUCCESS" && !options.All {
 			failed++
 			return true
@@ -139,6 +140,8 @@ func (o *RumenOptions) job(r *rumenJob) (Job, int, error) {
 	// The importer makes times relative later, so this is any time since the
 	// epoch.
 	j.Submit = time.Duration(min(*r.Submit, int64(time.Duration(1<<62)/time.Millisecond))) * time.Millisecond
+	// The newer name last, so it wins where a file has both. Rumen writes a text or a number; other types are
+	// no share and are ignored.
 	for _, s := range []any{r.Properties.SlowStart1, r.Properties.SlowStart2} {
 		if v, err := strconv.ParseFloat(fmt.Sprint(s), 64); s != nil && err == nil && v >= 0 && v <= 1 {
 			j.SlowStart = job.StartAfter(v)
@@ -185,6 +188,8 @@ func (o *RumenOptions) tasks(list []rumenTask, total int, kind job.Kind, from in
 	for i := range tasks {
 		t := &tasks[i]
 		if t.Duration == 0 {
+			// The median and not the mean: one straggler among few known tasks would make all the others
+			// slow.
 			t.Duration = middle
 			guessed++
 		}
@@ -193,6 +198,7 @@ func (o *RumenOptions) tasks(list []rumenTask, total int, kind job.Kind, from in
 			t.Duration = 0
 		}
 	}
+	// There is no time from which to guess, and a job of instant tasks would look like a fast cluster.
 	if len(tasks) > 0 && middle == 0 {
 		return nil, 0, fmt.Errorf("%d %ss and the time of none of them", len(tasks), kind)
 	}
@@ -212,6 +218,7 @@ func (r *rumenTask) best() rumenAttempt {
 			best = a
 		}
 	}
+	// -1 is Rumen's "unknown". The end alone is worth keeping: it bounds the reduces' start.
 	if best.Start != nil && *best.Start < 0 {
 		best.Start = nil
 	}
@@ -225,6 +232,8 @@ func (r *rumenTask) best() rumenAttempt {
 // earliest time at which its work can have begun.
 func (r *rumenTask) task(kind job.Kind, from int64) (Task, error) {
 	a := r.best()
+	// What the map function read, not what the file system did: a compressed split is smaller on disk. Hadoop
+	// 2 has no such counter, and some traces have only the bytes of the task.
 	in, out := first(a.MapInput, a.Read, r.Input), first(a.MapOutput, a.Written, r.Output)
 	if kind == job.Reduce {
 		in, out = first(a.Shuffle, r.Input), first(a.Written, r.Output)
@@ -255,6 +264,7 @@ func (r *rumenTask) task(kind job.Kind, from int64) (Task, error) {
 	// The trace does not separate its fetching after the last map from its waiting.
 	case began > *a.Start:
 		t.Fetch = -1
+	// Outside of these bounds the mark is of another clock; 0 leaves the share to the world.
 	case fetched != nil && *fetched > began && *fetched <= *a.Finish:
 		t.Fetch = time.Duration(*fetched-began) * time.Millisecond
 	}

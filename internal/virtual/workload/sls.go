@@ -57,12 +57,15 @@ func ReadSLS(file string, in io.Reader, options TraceOptions) (*Trace, error) {
 			im.fail(line, "job %q: %s", s.ID, err)
 			return true
 		}
+		// job.count repeats a job with all its containers, at the same time; SLS uses it to scale a load.
 		for i := range many(s.Count) {
+			// A count of a million beyond the bound of tasks would report the same error a million times.
 			if im.full() || len(im.r.errs) > 0 {
 				break
 			}
 			c := j
 			if i > 0 {
+				// Results are listed by name. The tasks are shared: nobody changes those of a Source.
 				c.Name = fmt.Sprintf("%s-%d", j.Name, i+1)
 			}
 			im.add(line, c)
@@ -143,6 +146,7 @@ func (s *slsJob) job(o *TraceOptions) (Job, error) {
 func (c *slsTask) duration(mapsEnd int64) (d time.Duration, overlaps bool, err error) {
 	var ms int64
 	switch {
+	// SLS runs a container for duration.ms where it is there, and asks for the two times otherwise.
 	case c.Duration != nil:
 		ms = *c.Duration
 	case c.Start == nil || c.End == nil:

@@ -107,8 +107,10 @@ func ReadSpark(folder string, files []File, options TraceOptions) (*Trace, error
 	}
 	im.unused.noted = true
 	s := &spark{im: im}
+	// A log that was cut off at its beginning has no ApplicationStart; its jobs get the name app.
 	s.begin(&sparkEvent{})
 	files = slices.SortedFunc(slices.Values(files), func(a, b File) int {
+		// events_10 comes after events_9, which the order of names would exchange.
 		return cmp.Or(strings.Compare(path.Dir(a.Name), path.Dir(b.Name)), cmp.Compare(sparkPart(a.Name), sparkPart(b.Name)), strings.Compare(a.Name, b.Name))
 	})
 	for _, f := range files {
@@ -182,6 +184,8 @@ func (s *spark) startJob(line int, e *sparkEvent) {
 		return
 	}
 	j := &sparkJob{id: e.JobID, line: line, submit: e.Submit, pool: e.Properties.Pool, stages: map[int]*sparkStage{}}
+	// Jobs that run at the same time may list the same stage. Its tasks belong to the job that lists it
+	// first, or they would be replayed twice.
 	for _, info := range e.Stages {
 		if s.owner[info.ID] == nil {
 			st := &sparkStage{info: info, tasks: map[int]Task{}}
@@ -200,6 +204,8 @@ func (s *spark) endTask(line int, e *sparkEvent) {
 	if st == nil {
 		return // its job began before the log, or has ended
 	}
+	// The first success is the one whose output Spark used. Later ones are speculative copies, or the stage
+	// ran again after a fetch had failed.
 	if _, done := st.tasks[e.Task.Index]; e.Reason.Reason != "Success" || done {
 		s.lost++
 		return
@@ -213,6 +219,7 @@ func (s *spark) endTask(line int, e *sparkEvent) {
 		s.im.fail(line, "stage %d, task %d: %s", e.StageID, e.Task.Index, err)
 		return
 	}
+	// PROCESS_LOCAL is memory of the executor, and ANY no wish: neither says where data was.
 	if e.Task.Locality == "NODE_LOCAL" || e.Task.Locality == "RACK_LOCAL" {
 		s.im.noteUnused(line, "Locality")
 	}
@@ -241,12 +248,14 @@ func (s *spark) endJob(e *sparkEvent) {
 	stages, err := s.stages(j)
 	for _, st := range j.stages { //house:sorted each stage is cleared
 		st.tasks = nil
+		// So that events that come late, such as the kill of a copy, find no stage.
 		delete(s.owner, st.info.ID)
 	}
 	switch {
 	case err != nil:
 		s.im.fail(j.line, "job %d: %s", j.id, err)
 		return
+	// A job without tasks found all its output in the cache or the shuffle files; there is nothing to replay.
 	case e.Result.Result != "JobSucceeded" && !s.im.options.All || len(stages) == 0:
 		s.failed++
 		return
@@ -258,6 +267,7 @@ func (s *spark) endJob(e *sparkEvent) {
 	if !ok {
 		s.im.fail(j.line, "job %d: its stages wait for each other in a circle", j.id)
 	}
+	// A log without the time of the end must not make the job end before it began.
 	s.follower.add(epoch(max(e.End, j.submit)), last)
 }
 
@@ -268,10 +278,12 @@ func (s *spark) stages(j *sparkJob) ([]stage, error) {
 	index := map[int]int{}
 	for _, id := range slices.Sorted(maps.Keys(j.stages)) {
 		st := j.stages[id]
+		// Skipped stages are not parents either: what they would have made was there.
 		if len(st.tasks) == 0 {
 			continue
 		}
 		indexes := slices.Sorted(maps.Keys(st.tasks))
+		// An index beyond the stated number is a task all the same: it has run.
 		n := max(st.info.Tasks, indexes[len(indexes)-1]+1)
 		if err := checkTasks(job.Map, float64(n)); err != nil {
 			return nil, fmt.Errorf("stage %d: %w", id, err)
@@ -295,6 +307,8 @@ func (s *spark) stages(j *sparkJob) ([]stage, error) {
 	}
 	for id, i := range index { //house:sorted each stage has its own list
 		for _, p := range j.stages[id].info.Parents {
+			// A parent counts once, however often a log names it: addStages asks whether a parent has one
+			// child.
 			if at, ok := index[p]; ok && !slices.Contains(list[i].parents, at) {
 				list[i].parents = append(list[i].parents, at)
 			}

@@ -37,6 +37,9 @@ func (im *importer) addStages(line int, base Job, stages []stage) (last []int, o
 			children[p]++
 		}
 	}
+	// A job here is maps and then reduces, and the reduces may follow these maps alone. So parents join a
+	// stage's job only if they wait for nothing, since a job's maps start at once, and if no other stage
+	// waits for them: that one would have to wait for the reduces, too, an order that the graph lacks.
 	joined := make([]bool, len(stages)) // maps of a job with reduces
 	for i := range stages {
 		parents := stages[i].parents
@@ -61,10 +64,13 @@ func (im *importer) addStages(line int, base Job, stages []stage) (last []int, o
 		}
 		j := base
 		j.After = slices.Clone(base.After)
+		// Stages start after their parents; with Hadoop's default reduces would hold slots from 5 % of the
+		// maps on.
 		j.SlowStart = 1
 		switch {
 		case len(s.parents) == 0:
 			j.Maps = s.tasks
+		// All parents have joined or none has, so the first one decides.
 		case joined[s.parents[0]]:
 			for _, p := range s.parents {
 				j.Maps = append(j.Maps, stages[p].tasks...)
@@ -78,15 +84,21 @@ func (im *importer) addStages(line int, base Job, stages []stage) (last []int, o
 			j.Reduces = s.tasks
 		}
 		for t := range j.Reduces {
+			// The traced stage began after its parents, so all of a task's time is after the last map.
+			// Without the mark the simulator would let a part of it overlap with the maps.
 			j.Reduces[t].Fetch = -1
 		}
+		// Each parent is within the bound, their sum may not be.
 		if n := len(j.Maps); n > MaxTasks {
 			im.fail(line, "job %q: %s", base.Name, checkTasks(job.Map, float64(n)))
+			// Not false, which the caller reports as a circle: the error is recorded.
 			return nil, true
 		}
+		// A single job keeps the traced job's name, by which results are compared with the trace.
 		if jobs > 1 {
 			j.Name = fmt.Sprintf("%s/%s", base.Name, s.name)
 		}
+		// Parents come first in order, so jobOf holds what later stages look up.
 		jobOf[i] = len(im.jobs)
 		im.add(line, j)
 	}
@@ -143,6 +155,7 @@ type endedJob struct {
 func (f *follower) after(submit time.Duration) []int {
 	best := -1
 	for i := range f.ended {
+		// On a tie the job that was added later, which the program started later.
 		if e := &f.ended[i]; e.end <= submit && (best < 0 || e.end >= f.ended[best].end) {
 			best = i
 		}
@@ -155,6 +168,8 @@ func (f *follower) after(submit time.Duration) []int {
 
 // add records a job. Only the most recent ones matter, which bounds the memory.
 func (f *follower) add(end time.Duration, last []int) {
+	// An application that keeps more than 64 jobs alive at once may wait for one too few; a list of all would
+	// make a log of a million jobs quadratic.
 	const most = 64
 	if len(f.ended) == most {
 		f.ended = slices.Delete(f.ended, 0, 1)
@@ -166,11 +181,13 @@ func (f *follower) add(end time.Duration, last []int) {
 // 1 ms. It returns an error if the second is before the first or implausibly late.
 func span(start, end int64) (time.Duration, error) {
 	switch ms := end - start; {
+	// The clocks of two machines may disagree by more than a short task takes.
 	case start < 0 || end < start:
 		return 0, fmt.Errorf("it finished at %d, before it started at %d", end, start)
 	case ms > int64(maxTime/time.Millisecond):
 		return 0, fmt.Errorf("it took %d ms, more than 10 years", ms)
 	default:
+		// 0 would mean that the task has no duration and goes through stages.
 		return time.Duration(max(1, ms)) * time.Millisecond, nil
 	}
 }

@@ -102,6 +102,7 @@ func ReadSWIM(file string, in io.Reader, options SWIMOptions) (*Trace, error) {
 	number, heavy, where := 0, 0, 0
 	for lines.Scan() && !im.full() {
 		number++
+		// The CR of a file from Windows would be a part of the output bytes, the last column.
 		if text := bytes.TrimRight(lines.Bytes(), "\r"); len(bytes.TrimSpace(text)) > 0 {
 			j, err := options.row(string(text))
 			if err != nil {
@@ -124,6 +125,7 @@ func ReadSWIM(file string, in io.Reader, options SWIMOptions) (*Trace, error) {
 		}
 	}
 	if err := lines.Err(); err != nil {
+		// The scanner fails on the line after the last one that it returned.
 		im.fail(number+1, "%s", err)
 	}
 	if heavy > 0 {
@@ -141,6 +143,7 @@ func (o *SWIMOptions) row(line string) (Job, error) {
 	if len(cells) != len(swimColumns) {
 		return Job{}, fmt.Errorf("%d columns, must be %d: %s", len(cells), len(swimColumns), strings.Join(swimColumns, ", "))
 	}
+	// The gap is parsed, too: a row whose columns are shifted has no number there.
 	var times [2]time.Duration
 	for i := range times {
 		v, err := strconv.ParseFloat(cells[1+i], 64)
@@ -156,6 +159,7 @@ func (o *SWIMOptions) row(line string) (Job, error) {
 	var sizes [3]int64
 	for i := range sizes {
 		v, err := strconv.ParseInt(cells[3+i], 10, 64)
+		// A float, which cannot overflow; the bound below rejects what an int64 could not hold.
 		scaled := math.Round(float64(v) * o.DataScale)
 		switch {
 		case err != nil:
@@ -197,6 +201,7 @@ func (o *SWIMOptions) job(input, shuffle, output int64) (Job, error) {
 		for i := range j.Maps {
 			j.Maps[i].Input = share(input, i, len(j.Maps))
 		}
+	// Without shuffle there are no reduces, whatever the output is: the trace's map-only jobs.
 	case shuffle > 0:
 		out = shuffle
 		n := math.Ceil(float64(max(shuffle, output)) / float64(o.ReduceBytes))
@@ -237,6 +242,7 @@ func (o *SWIMOptions) cost(t *Task, kind job.Kind, work int64, maps int) {
 	case kind == job.Map:
 		t.CPU = cores(float64(p.MapStart*mega) + float64(float64(t.Input)*p.MapCPU) + float64(float64(t.Output)*p.SortCPU))
 	default:
+		// The profile's selectivities are not asked: the trace states the bytes of this very job.
 		t.CPU = p.ReduceTask(t.Input, maps).CPU
 	}
 }

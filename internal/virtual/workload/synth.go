@@ -95,6 +95,7 @@ type synthSample struct {
 // rand_seed and the seed of the run together select the random numbers. Errors
 // name the file and the line where the object begins.
 func ReadSynth(file string, in io.Reader) (*Synth, error) {
+	// Only for its errors: a Synth draws its jobs later and finishes no trace.
 	im := &importer{r: reader{file: file}}
 	var s *Synth
 	eachObject(im, in, func(line int, f *synthFile) bool {
@@ -138,6 +139,7 @@ func (f *synthFile) synth(im *importer, line int) *Synth {
 			continue
 		}
 		for k := range w.Classes {
+			// Hadoop's generator never draws it, and its other numbers may be missing.
 			if w.Classes[k].Weight == 0 {
 				continue
 			}
@@ -271,6 +273,7 @@ func (t synthTimes) draw(g *rand.Rand) time.Duration {
 
 // Jobs draws the jobs and sorts them by time of submission.
 func (s *Synth) Jobs(seed uint64) ([]Job, error) {
+	// Both: a file's rand_seed alone would give the same jobs for every seed of a comparison.
 	seed ^= portable.Mix(s.seed)
 	jobs, err := s.mix.Jobs(seed)
 	if err != nil {
@@ -281,8 +284,11 @@ func (s *Synth) Jobs(seed uint64) ([]Job, error) {
 		byName[s.mix.Classes[i].Name] = s.arrival[i]
 	}
 	for i := range jobs {
+		// By position and not from one stream: a class with another distribution of times leaves the times of
+		// the other jobs alone.
 		jobs[i].Submit = byName[jobs[i].Class].draw(generator(seed, "synth arrival", i))
 	}
+	// The mix has no After, so no index has to follow the sort.
 	slices.SortStableFunc(jobs, func(a, b Job) int { return cmp.Compare(a.Submit, b.Submit) })
 	return jobs, nil
 }

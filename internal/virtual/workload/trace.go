@@ -69,11 +69,12 @@ func (o *TraceOptions) check() error {
 type importer struct {
 	r       reader
 	options TraceOptions
-	jobs    []Job
-	ended   []time.Duration // recorded response times, parallel to jobs as far as it goes
-	lines   []int           // of the jobs
-	tasks   int
-	trace   Trace
+	// In the order of the file until finish; Job.After holds indexes of this slice until then.
+	jobs  []Job
+	ended []time.Duration // recorded response times, parallel to jobs as far as it goes
+	lines []int           // of the jobs
+	tasks int
+	trace Trace
 	// firstBack is the line of the first job that is submitted before the
 	// previous one, back the number of such jobs.
 	firstBack, back int
@@ -90,6 +91,7 @@ func newImporter(file string, o TraceOptions) (*importer, error) {
 
 // fail adds an error at a line.
 func (im *importer) fail(line int, format string, args ...any) {
+	// A file of another kind has an error in each line. Readers of long tables stop when more is above 0.
 	if len(im.r.errs) == maxErrors {
 		im.r.more++
 		return
@@ -124,6 +126,8 @@ func (im *importer) add(line int, j Job) {
 		}
 	}
 	if im.tasks += j.Count(job.Map) + j.Count(job.Reduce); im.tasks > MaxTotal {
+		// The job stays, without its tasks: the errors of later rows are still found, and memory stays
+		// bounded.
 		im.fail(line, "more than %d tasks so far; take fewer jobs, or larger blocks", MaxTotal)
 		j.Maps, j.Reduces, j.Outline = nil, nil, nil
 	}
@@ -131,6 +135,7 @@ func (im *importer) add(line int, j Job) {
 		im.fail(line, "more than %d jobs", MaxJobs)
 		return
 	}
+	// After the count: a packed job still counts its tasks, but a refused one must not be packed.
 	if im.options.Pack {
 		j.pack()
 	}
@@ -141,10 +146,13 @@ func (im *importer) add(line int, j Job) {
 func (im *importer) addRecorded(line int, j Job, submit, end *int64) {
 	n := len(im.jobs)
 	im.add(line, j)
+	// If add has refused the job, its response time must not become the next one's.
 	if submit == nil || end == nil || len(im.jobs) == n {
 		return
 	}
 	if d, err := span(*submit, *end); err == nil {
+		// The jobs before without a response time get 0, which means unknown. A form that never states one
+		// leaves ended empty, and Trace.Recorded nil.
 		im.ended = append(im.ended, make([]time.Duration, n-len(im.ended))...)
 		im.ended = append(im.ended, d)
 	}
@@ -158,6 +166,8 @@ func (im *importer) finish() (*Trace, error) {
 		return nil, im.r.err()
 	}
 	if len(im.jobs) == 0 {
+		// The warnings say why nothing is left, such as "5 jobs that did not succeed are left out". The
+		// caller prints no warnings of a trace that it does not get.
 		for _, w := range im.trace.Warnings {
 			im.r.errs = append(im.r.errs, fmt.Errorf("%s", w))
 		}
@@ -172,12 +182,17 @@ func (im *importer) finish() (*Trace, error) {
 	for i := range jobs {
 		j := &jobs[i]
 		j.Submit = scaleTime(j.Submit-first, im.options.TimeScale)
+		// What the trace states has priority, also over an option.
 		if j.SlowStart == 0 {
 			j.SlowStart = im.options.SlowStart
 		}
+		// Importers that compute durations or read slotwise's own have set it. Left at Stated, a map would
+		// pay nothing for data on another node, like one of a mix (readsFar in the simulator).
 		if j.Origin == Stated {
 			j.Origin = Recorded
 		}
+		// By position after the sort: names in turn follow the order of submission, whatever order the files
+		// have.
 		j.Pool, j.User = im.options.Pools.name(j.Pool, j, i), im.options.Users.name(j.User, j, i)
 	}
 	im.trace.List = jobs
@@ -185,6 +200,8 @@ func (im *importer) finish() (*Trace, error) {
 }
 
 // readFiles reads files in the order of their names, until there are enough jobs.
+// Names decide the order because the caller's list may come from a directory or an archive, and the first
+// jobs of a limited trace must be the same everywhere.
 func (im *importer) readFiles(files []File, do func(in io.Reader) error) {
 	for _, f := range slices.SortedFunc(slices.Values(files), func(x, y File) int { return strings.Compare(x.Name, y.Name) }) {
 		if im.full() {
@@ -213,6 +230,7 @@ func (im *importer) sorted() []Job {
 	for i := range order {
 		order[i] = i
 	}
+	// Stable: jobs of the same millisecond keep the order of the file, which FIFO then follows.
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(im.jobs[a].Submit, im.jobs[b].Submit) })
 	if len(im.ended) > 0 {
 		im.trace.Recorded = make([]time.Duration, len(order))
@@ -229,6 +247,7 @@ func (im *importer) sorted() []Job {
 		position[from], jobs[to] = to, im.jobs[from]
 	}
 	for i := range jobs {
+		// In place: each job owns its list.
 		after := jobs[i].After[:0]
 		for _, p := range jobs[i].After {
 			// The simulator needs predecessors first, which also excludes circles. Google's traces
@@ -240,6 +259,7 @@ func (im *importer) sorted() []Job {
 			}
 		}
 		jobs[i].After = after
+		// Not an empty slice: a job without predecessors is the same whether some were dropped or not.
 		if len(after) == 0 {
 			jobs[i].After = nil
 		}
@@ -252,6 +272,7 @@ func (im *importer) sorted() []Job {
 
 // first returns the time of the first job. A job more than maxTime later is an
 // error.
+// A single wrong time, such as one in µs among ms, would otherwise make a simulation of centuries.
 func (im *importer) first() time.Duration {
 	if len(im.jobs) == 0 {
 		return 0
@@ -279,6 +300,7 @@ func median(list []time.Duration) time.Duration {
 		return 0
 	}
 	list = slices.Sorted(slices.Values(list))
+	// The lower middle: a time that a task really had, in whole ms as pack wants it, and not a mean of two.
 	return list[(len(list)-1)/2]
 }
 
@@ -297,6 +319,7 @@ var errObjectSize = errors.New("an object is larger than any that Hadoop's tools
 
 // Read implements io.Reader.
 func (l *lineCounter) Read(p []byte) (int, error) {
+	// Before reading: the decoder's buffer holds all bytes since kept, and only a failing Read stops it.
 	if l.most > 0 && l.read-l.kept > l.most {
 		return 0, errObjectSize
 	}
@@ -320,5 +343,6 @@ func (l *lineCounter) forget(offset int64) {
 	n := l.line(offset) - 1 - l.first
 	l.first += n
 	l.kept = offset
+	// The same array again, so a trace of any length keeps the lines of one object.
 	l.ends = append(l.ends[:0], l.ends[n:]...)
 }

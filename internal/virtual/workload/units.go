@@ -45,6 +45,7 @@ func parseBinaryBytes(text string) (int64, error) {
 	if unit != "" && strings.Contains("kmgtp", unit[:1]) {
 		rest := strings.TrimPrefix(unit[1:], "i")
 		unit = strings.ToUpper(unit[:1]) + "iB"
+		// "?" is no unit, so ParseBytes rejects it: 5mib is a size, 5mi2 is not.
 		if rest != "" && rest != "b" {
 			unit = "?"
 		}

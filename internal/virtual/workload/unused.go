@@ -61,10 +61,12 @@ func (im *importer) examineObject(line int, raw json.RawMessage, t reflect.Type)
 	case reflect.Pointer:
 		im.examineObject(line, raw, t.Elem())
 	case reflect.Slice:
+		// Numbers and texts have no fields, such as Google's list of predecessors.
 		if t.Elem().Kind() != reflect.Struct {
 			return
 		}
 		var list []json.RawMessage
+		// No error here: the reader has decoded the object already, and what does not fit was its error.
 		if json.Unmarshal(raw, &list) == nil {
 			for _, item := range list {
 				im.examineObject(line, item, t.Elem())
@@ -76,10 +78,12 @@ func (im *importer) examineObject(line int, raw json.RawMessage, t reflect.Type)
 			return
 		}
 		types := fieldTypes(t)
+		// Sorted, or the warning would name other fields in each run once there are more than maxUnused.
 		for _, name := range slices.Sorted(maps.Keys(fields)) {
 			value := fields[name]
 			if known, ok := types[name]; ok {
 				im.examineObject(line, value, known)
+				// Hadoop's tools write every field they know; one without a value would change no replay.
 			} else if !isEmptyJSON(value) {
 				im.noteUnused(line, name)
 			}
@@ -95,6 +99,7 @@ func fieldTypes(t reflect.Type) map[string]reflect.Type {
 		if name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ","); name != "" && name != "-" {
 			types[name] = t.Field(i).Type
 			if t.Field(i).Tag.Get("unused") == "-" {
+				// A text has no fields: jobProperties holds hundreds, of which the reader takes two.
 				types[name] = reflect.TypeFor[string]()
 			}
 		}

@@ -2,6 +2,19 @@
 // and the cluster that they run on. It reads job mixes and the traces of other
 // tools, and it makes the workloads of the papers. It opens no files: readers
 // get an io.Reader.
+// A workload has a short life. Read or ReadFolder turns text into a Source; Source.Jobs makes the jobs of one
+// seed; the simulator submits each at its Submit time, or later when the jobs in After have ended, and asks
+// for its tasks then. Importers of traces share the type importer (trace.go), which bounds, sorts and names
+// jobs, so that a format only translates rows into tasks. Mixes, clusters and profiles are YAML and share the
+// type reader (yaml.go), which collects errors with their lines.
+//
+// Two rules keep runs comparable. Every random draw comes from generator, named by its purpose and its
+// subject, so a changed class leaves the draws of the others alone. And every policy of a comparison gets the
+// same jobs: nothing here depends on what a run does.
+//
+// To add a format: write a reader that fills an importer and returns importer.finish; add a row to formats
+// and, if it has options, to traceOptions; say in docs/formats/traces.md what one of its durations contains.
+// A Duration must not contain waiting for maps or for a slot, since the simulator adds its own.
 package workload
 
 import (
@@ -95,6 +108,8 @@ type Task struct {
 	// a shuffle of unknown length: the simulator assumes ModelConfig.ShuffleShare. A
 	// negative Fetch means that Duration counts from the end of the last map, as
 	// importers of traces measure it for a reduce that started earlier.
+	// The simulator scales the part with the attempt: an attempt that runs twice as long fetches twice as
+	// long.
 	Fetch time.Duration
 	// Input is the bytes that a map reads. For a reduce it is the bytes
 	// fetched, and matters only if the maps of the job state no output.
@@ -113,6 +128,7 @@ type Task struct {
 // the workload does not state Fetch.
 func (t *Task) Overlap(share float64) time.Duration {
 	switch {
+	// Nothing of the recorded time can be earlier than the last map's end, where it begins.
 	case t.Fetch < 0:
 		return 0
 	case t.Fetch > 0:
@@ -174,6 +190,7 @@ func (g *NodeGroup) Processors() int {
 // NodeCores returns the number of processors of one node of the i-th group, at least 1. Nodes on
 // one machine have equal shares.
 func (c *Cluster) NodeCores(i int) int {
+	// The group that is Together states the machine; those Beside it state slots alone.
 	for c.Groups[i].Beside && i > 0 {
 		i--
 	}
@@ -182,6 +199,7 @@ func (c *Cluster) NodeCores(i int) int {
 		return g.Processors()
 	}
 	nodes := g.Count
+	// All nodes of the machine share its processors, also those of the groups after the first.
 	for i++; i < len(c.Groups) && c.Groups[i].Beside; i++ {
 		nodes += c.Groups[i].Count
 	}
@@ -198,6 +216,8 @@ func (c *Cluster) CheckBeside() error {
 			first = i
 		case first < 0 || !c.Groups[first].Together:
 			return fmt.Errorf("nodes %d: the group before is not together on one machine", i+1)
+		// 0 means a processor for each slot of a group. For a machine of several groups it would count the
+		// slots of the first alone, and every further group would make its processors slower.
 		case c.Groups[first].Cores == 0:
 			return fmt.Errorf("nodes %d: state the cores of its machine in the first group that is there", i+1)
 		case g.Together || g.Cores != 0 || g.Speed != 0 || g.DiskBandwidth != 0 || g.NICBandwidth != 0:

@@ -71,6 +71,8 @@ func (r *reader) open(in io.Reader, what string) *object {
 		}
 	}
 	if err != nil && !errors.Is(err, io.EOF) {
+		// The library's "yaml: line 7: …" becomes FILE:7, the form in which editors find the place. Some of
+		// its errors name no line.
 		text := yamlLine().ReplaceAllString(err.Error(), "$1: ")
 		sep := ":"
 		if text == err.Error() {
@@ -112,6 +114,8 @@ func (r *reader) object(n *yaml.Node, what string) *object {
 			merged = append(merged, follow(n.Content[i+1]))
 			continue
 		}
+		// The library reports equal keys only where it decodes into a map. Here the later one would win
+		// silently.
 		if first := o.key[key.Value]; first != nil {
 			r.fail(key, "%s: key %q again, it is on line %d too", what, key.Value, first.Line)
 			continue

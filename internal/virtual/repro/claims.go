@@ -16,6 +16,7 @@ type Verdict uint8
 // The verdicts. An effect that the paper prints as a number may exist without
 // having that size; order and bounds either hold or do not.
 const (
+	// In order, the worst first: the verdict of several numbers is the least of theirs.
 	Fails   Verdict = iota
 	Untold          // the 95 % interval contains 0, so not even the direction is known
 	InSize          // in the printed direction, and half to double the printed size
@@ -168,6 +169,7 @@ func (x *lab) size(id string, ours []float64, evidence string, args ...any) {
 // sized compares numbers with those printed for a claim. If the paper prints one
 // number or range, all of ours are compared with it; if it prints a list, ours are
 // compared one by one, and the worst verdict counts.
+// A list of the paper has a number for each of ours, in the order of the statement.
 func (x *lab) sized(id string, ours ...float64) Verdict {
 	_, list := x.statement(id)
 	printed := strings.Split(list, ", ")
@@ -195,6 +197,7 @@ func (x *lab) seeds(values []float64, unit string) {
 	}
 	c := &x.Claims[len(x.Claims)-1]
 	c.Seeds = fmt.Sprintf("%s (%d seeds)", text, len(values))
+	// A bound or a word compares with a number that is not 0, so an interval around 0 says nothing about it.
 	if rule, _, _ := strings.Cut(c.Rule, ":"); rule == "order" || rule == "size" {
 		c.Verdict = vetoed(c.Verdict, e)
 	}
@@ -202,6 +205,7 @@ func (x *lab) seeds(values []float64, unit string) {
 
 // vetoed returns Untold for a claim that holds although the interval of our number contains 0.
 func vetoed(v Verdict, e metrics.Estimate) Verdict {
+	// A single seed has no interval and forbids nothing. A claim that fails stays so: it has an explanation.
 	if v != Fails && e.Half > 0 && math.Abs(e.Mean) <= e.Half {
 		return Untold
 	}
@@ -225,6 +229,7 @@ func (x *lab) explainAll(claims []*Claim, hypothesis string, tables []*Table, co
 		w.Tables = append(w.Tables, *t)
 	}
 	for _, c := range claims {
+		// An explanation covers a block of claims, of which some may hold in this run or with this seed.
 		if c.Verdict == Fails {
 			c.Why = w
 		}
@@ -297,6 +302,7 @@ func (p printed) judge(ours ...float64) Verdict {
 		case x >= low-slack && x <= high+slack:
 			v = min(v, InSize)
 		default:
+			// Not left at once, but min cannot raise it again.
 			v = Fails
 		}
 	}
@@ -306,7 +312,9 @@ func (p printed) judge(ours ...float64) Verdict {
 // inSize returns the least and the greatest number that is in size. A reduction, which is printed
 // as a negative percentage, leaves a rest, which must be in size, too.
 func (p printed) inSize() (low, high float64) {
+	// min and max, because half of a reduction is the greater number.
 	low, high = min(p.least/2, 2*p.least), max(p.greatest/2, 2*p.greatest)
+	// Otherwise -88 % would be in size of -50 %, though it leaves a quarter of what -50 % leaves.
 	if p.unit == "%" && p.greatest < 0 {
 		low, high = max(low, (100+p.least)/2-100), min(high, 2*(100+p.greatest)-100)
 	}
@@ -317,6 +325,7 @@ func (p printed) inSize() (low, high float64) {
 func half(x float64) float64 {
 	s := strconv.FormatFloat(math.Abs(x), 'f', -1, 64)
 	whole, fraction, _ := strings.Cut(s, ".")
+	// A printed 1.20 has been cut to 1.2 by then. The papers print no such number.
 	if fraction != "" {
 		return 0.5 * math.Pow10(-len(fraction))
 	}
@@ -330,6 +339,7 @@ func half(x float64) float64 {
 // panics if printed does not parse.
 func Judge(printed string, ours []float64) Verdict {
 	e := metrics.Confidence(ours, 0.95)
+	// "less" is any number below 0.
 	v, low, high := Fails, math.Inf(-1), 0.
 	if printed != "less" {
 		p := parsePrinted(printed)
@@ -339,6 +349,8 @@ func Judge(printed string, ours []float64) Verdict {
 	} else if e.Mean < 0 {
 		v = AsPrint
 	}
+	// A measurement on real machines has few rounds. If its interval holds both "no effect" and "as printed",
+	// it has refuted neither.
 	if v == Fails && e.Mean-e.Half < high && e.Mean+e.Half > low && vetoed(InSize, e) == Untold {
 		return Untold
 	}

@@ -25,13 +25,16 @@ var (
 	// of maps.
 	dynYARNFree = dynYARN.with("YARN-like, no limit on early reduces", "reduce-rampup-limit", "1")
 	// dynNoDHSA is the Fair scheduler with DynamicMR's prescheduling alone.
+	// With nothing to lend Algorithm 1 decides as the Fair scheduler with a balance line (reading 11), so the
+	// pair without and with prescheduling differs in the prescheduling alone.
 	dynNoDHSA = dynPI.with("fair", "lend-map-slots", "0", "lend-reduce-slots", "0")
 )
 
 // The speculative copies of the Hadoop versions that the paper changed and compared with.
 // The defaults copy stragglers that these left alone, which hides what SEPB gains.
 var (
-	hadoopGap  = []string{"speculative-lag", "1m", "speculative-stall", "0s"}
+	hadoopGap = []string{"speculative-lag", "1m", "speculative-stall", "0s"}
+	// Clip, or two schedulers made from hadoopGap could share the tail of its array.
 	hadoopLATE = append(slices.Clip(hadoopGap), "late-compare", "running")
 )
 
@@ -96,6 +99,8 @@ func dynColumns(first string, list []scheduler) []string {
 // makespans by workload and scheduler.
 func dynCompare(x *lab, t *Table, workloads []string, list []scheduler) [][]time.Duration {
 	out := make([][]time.Duration, len(workloads))
+	// One run of each: tasks' times vary by the seed of the experiment and are the same for all schedulers,
+	// and the claims are about all workloads of a table, not about a mean.
 	for i, row := range grid(x, workloads, list, 1, func(w string, s scheduler, _ uint64) run { return dynRun(x, w, s) }) {
 		cells := []string{workloads[i]}
 		for v, r := range row {
@@ -144,11 +149,14 @@ func dynSingle(x *lab) {
 	list := []scheduler{dynFair, dynPI, dynPD, dynPILetter, dynPDLetter, dynPILate, dynPDLate}
 	t := x.table("Makespan of a job alone (s), improvement on MRv1; the paper's are +46 % to +115 %, by app in a figure that is not at hand", dynColumns("job", list)...)
 	spans := dynCompare(x, t, dynApps, list)
+	// PI and PD by default and to the letter. The variants with late reduces are shown and not judged: the
+	// paper has no such setting.
 	for v := 1; v <= 4; v++ {
 		g := improvements(spans, 0, v)
 		x.size("gain:"+list[v].name, g, "%s to %s. 54 slots for all tasks give 1.5 + 1.5·r over 36 and 18 for one kind each, where r is the reduces' share of the work; +115 %% is r = 0.43",
 			percent(slices.Min(g)), percent(slices.Max(g)))
 	}
+	// PD relative to PI: positions in the list above.
 	worst := slices.Min(improvements(spans, 1, 2))
 	x.holds("no-worse", worst >= 0, "%s at worst", percent(worst))
 	if x.failing(5) {
@@ -207,6 +215,7 @@ func dynWhyEarly(x *lab, sizes []string) {
 		dynPD.with("no reduce waits in a lent slot"), dynPDLate}
 	t := newTable("Makespan (s), improvement on MRv1, by where reduces may wait", dynColumns("jobs", list)...)
 	spans := dynCompare(x, t, sizes, list)
+	// The largest batch, where reduces that wait have most to take.
 	last := spans[len(spans)-1:]
 	of := func(v int) string { return percent(improvements(last, 0, v)[0]) }
 	x.explain(4, "early", []*Table{t}, "With %s jobs %s to the letter, %s without waits for data, %s if reduces wait in reduce slots only, %s if they wait nowhere",
@@ -222,6 +231,8 @@ func dynOnYARN(x *lab, sizes []string) {
 	for m, model := range dynModels {
 		runs := grid(x, sizes, append([]scheduler{dynYARN}, modes...), 1, func(n string, s scheduler, _ uint64) run { return dynChanged(x, n, s, model.change) })
 		t := why
+		// The model that all other experiments assume. Its table is in the report; the others belong to the
+		// explanation.
 		if m == 0 {
 			t = x.table("Improvement of DynamicMR on YARN-like slots; the paper's is +2 % to +9 %", why.Columns...)
 		}
@@ -254,12 +265,16 @@ func dynOnYARN(x *lab, sizes []string) {
 // returns the cases in which the improvement is in size.
 func dynMasters(x *lab, sizes []string, modes []scheduler) (t *Table, held string) {
 	t = newTable("Improvement on YARN-like slots some of which hold application masters", append([]string{"slots held"}, dynColumns("jobs", modes)...)...)
+	// DynamicMR changes Hadoop 1, whose JobTracker holds no slots: its runs have all slots.
 	base := grid(x, sizes, modes, 1, func(n string, s scheduler, _ uint64) run { return dynRun(x, n, s) })
 	masters := pick(x, []int{1, 3}, []int{1, 2, 3, 4, 5, 9})
 	yarn := grid(x, sizes, masters, 1, func(n string, held int, _ uint64) run {
 		r := dynRun(x, n, dynYARN)
 		all := r.cluster.Groups[0] // nodes of one kind; each master has its own node
 		fewer := all
+		// Fixed numbers of masters for the whole run, from 1 to 9: how many of a batch's jobs run at once
+		// changes in the run, and YARN's scheduler decides it. Nine, one on each node, are the most that fit
+		// this way.
 		fewer.Name, fewer.Count, fewer.MapSlots, all.Count = "master", held, all.MapSlots-1, all.Count-held
 		if r.cluster.Groups = []nodeGroup{fewer}; all.Count > 0 {
 			r.cluster.Groups = append(r.cluster.Groups, all)
@@ -289,6 +304,7 @@ func dynMasters(x *lab, sizes []string, modes []scheduler) (t *Table, held strin
 func dynLent(x *lab, sizes []string) {
 	t := x.table("Attempts started on lent slots, late reduces, no PreScheduling", "jobs", "PI: maps on reduce slots", "reduces on map slots", "PD: maps on reduce slots", "reduces on map slots")
 	more := 0
+	// Prescheduling lends slots, too (P2, P3). The claim is about the two algorithms.
 	late := []scheduler{dynPILate.with("", "preschedule", "false"), dynPDLate.with("", "preschedule", "false")}
 	for i, r := range grid(x, sizes, late, 1, func(n string, s scheduler, _ uint64) run { return dynRun(x, n, s) }) {
 		pi, pd := r[0][0].watch.starts, r[1][0].watch.starts
@@ -302,6 +318,7 @@ func dynLent(x *lab, sizes []string) {
 func dynFig2(x *lab) {
 	list := []scheduler{dynFair, dynPI, dynPD, dynPDLate}
 	t := x.table("Makespan of ten jobs (s), improvement on MRv1 with the same slots; the paper's in a figure that is not at hand", dynColumns("map:reduce slots a node", list)...)
+	// Six slots a node in all, as assumed; each kind keeps one.
 	splits := []int{1, 2, 3, 4, 5}
 	runs := grid(x, splits, list, 1, func(maps int, s scheduler, _ uint64) run {
 		r := dynRun(x, "10", s)
@@ -312,11 +329,13 @@ func dynFig2(x *lab) {
 	drawn := make([]Series, len(list))
 	least := 1.0
 	for i, maps := range splits {
+		// Each configuration against fixed slots of the same one.
 		row, base := []string{fmt.Sprintf("%d:%d", maps, 6-maps)}, runs[i][0][0].Makespan
 		for v, s := range list {
 			span := runs[i][v][0].Makespan
 			row = append(row, improved(base, span))
 			drawn[v].Name, drawn[v].Y = s.name, append(drawn[v].Y, span.Seconds())
+			// The paper's two modes. Late reduces, the last of the list, are ours.
 			if v == 1 || v == 2 {
 				least = min(least, speedup(base, span))
 			}
@@ -325,6 +344,8 @@ func dynFig2(x *lab) {
 		t.add(row...)
 	}
 	x.holds("improves", least > 0, "PI and PD at least %s", percent(least))
+	// The paper's figure has no numbers at hand. "Depends less" is read as a smaller ratio of the longest to
+	// the shortest makespan over the five configurations.
 	spread := func(v int) float64 { return slices.Max(drawn[v].Y)/slices.Min(drawn[v].Y) - 1 }
 	x.holds("depends", max(spread(1), spread(2)) < spread(0), "longest to shortest: fixed %s, PI %s, PD %s", percent(spread(0)), percent(spread(1)), percent(spread(2)))
 	x.bars("dynamicmr-fig2", "DynamicMR, Figure 2: ten jobs by map:reduce slots of a node", "makespan [s]", groups, drawn...)
@@ -342,6 +363,7 @@ var (
 func dynSweep(x *lab, change jobChange, sweep int, parts []string) []time.Duration {
 	var runs []run
 	for _, part := range parts {
+		// The two sweeps of a percentage have the other one at 0 and at 1.
 		maps, reduces := fmt.Sprint(sweep%2), part
 		if sweep >= 2 {
 			maps, reduces = reduces, maps
@@ -367,6 +389,7 @@ func dynFig5(x *lab) {
 		base := time.Duration(0)
 		for s, sweep := range dynSweeps {
 			spans := dynSweep(x, model.change, s, dynParts)
+			// The first sweep begins with both at 0, which is the paper's base for all four.
 			if s == 0 {
 				base = spans[0]
 			}
@@ -376,12 +399,15 @@ func dynFig5(x *lab) {
 				row, line.X, line.Y = append(row, number(up, 3)), append(line.X, float64(25*i)), append(line.Y, up)
 				if i > 0 {
 					drop := speedup(span, spans[i-1])
+					// Judged by the assumed model alone, but the evidence names the greatest loss under any.
 					monotone, falls = monotone && (drop <= 0 || m > 0), max(falls, drop)
 				}
 			}
 			t.add(row...)
 			if m == 0 {
 				lines = append(lines, line)
+				// The sweeps of Pec_M. Which of the two the printed 29 % is of, the text does not say, so
+				// both are judged.
 				if s >= 2 {
 					lent[s-2] = speedup(spans[0], spans[4])
 				}
@@ -481,6 +507,7 @@ func dynFig3(x *lab) {
 	pairs := dynPairs()
 	sizes := pick(x, numbered(1, 5, 10), numbered(1, 5, 10, 20, 30))
 	better, worse, rows := make([]int, len(pairs)/2), make([]int, len(pairs)/2), 0
+	// HDFS's default, and one, where local maps are scarce and prescheduling has most to win.
 	for _, replicas := range []int{3, 1} {
 		t := x.table(fmt.Sprintf("Maps that start where their data is, without and with PreScheduling, %d replicas; the paper's in a figure that is not at hand", replicas), dynColumns("jobs", pairs)...)
 		runs := grid(x, sizes, pairs, 1, func(n string, s scheduler, _ uint64) run {
@@ -538,11 +565,15 @@ func dynFig4(x *lab) {
 		return means
 	}
 	const paper = ", without and with PreScheduling; the paper's in a figure that is not at hand"
+	// The definitions of App. E: a sum of squares over nodes or pools, not divided by their number, averaged
+	// over time (metrics.Balance).
 	b := degrees("UnbalancedDegree"+paper, func(w *watch) float64 { return w.unbalanced.Value() })
 	f := degrees("UnfairnessDegree"+paper, func(w *watch) float64 { return w.unfair.Value() })
 	m := degrees("UnfairnessDegree of maps alone", func(w *watch) float64 { return w.unfairBy[job.Map].Value() })
 	red := degrees("UnfairnessDegree of reduces alone", func(w *watch) float64 { return w.unfairBy[job.Reduce].Value() })
 	for i, v := range []string{"PI", "PD"} {
+		// The pair of the mode: without prescheduling at k, with it at k+1, the same with late reduces at
+		// k+4.
 		k := 2*i + 2
 		x.holds("balance:"+v, b[k+1] > b[k], "mean of 1 to 10 jobs %.2f without, %.2f with; with late reduces %.2f, %.2f", b[k], b[k+1], b[k+4], b[k+5])
 		x.holds("fair:"+v, f[k+1] < f[k], "mean of 1 to 10 jobs %.1f without, %.1f with; with late reduces %.1f, %.1f; maps alone %.1f, %.1f; reduces alone %.1f, %.1f",
@@ -610,6 +641,7 @@ func dynWhyFair(x *lab) {
 		"all pools of the batch", "with")
 	fairer, worse, changes := "", "", ""
 	for _, w := range dynWorlds[:pick(x, 2, len(dynWorlds))] {
+		// Also without lending: if prescheduling helps there, the slots that are lent undo it.
 		for _, s := range []scheduler{dynNoDHSA, dynPI, dynPD} {
 			d := w.degrees(x, s, pick(x, numbered(2, 5), numbered(2, 3, 4, 5, 6, 7, 8, 9, 10)))
 			t.add(w.name, s.name, number(d.unbalanced[0], 2), number(d.unbalanced[1], 2), number(d.unfair[0], 1), number(d.unfair[1], 1), number(d.unfairAll[0], 1), number(d.unfairAll[1], 1))
@@ -662,6 +694,8 @@ type straggler struct{ share, times float64 }
 func dynStraggling(x *lab, workload string, seeds int, s straggler, list []scheduler) (times, copies []float64) {
 	runs := grid(x, []string{workload}, list, seeds, func(n string, v scheduler, _ uint64) run {
 		r := dynRun(x, n, v)
+		// Which attempts straggle follows from the seed and the attempt's name, so a task that straggles does
+		// so under every scheduler, and its copy has a separate draw.
 		r.config.Model.Straggler.Probability, r.config.Model.Straggler.Factor = s.share, s.times
 		return r
 	})[0]
@@ -681,6 +715,8 @@ func dynSEPB(x *lab) {
 	t := x.table("Makespan with stragglers (s), mean over seeds, and copies started", "jobs", "no copies", "LATE", "copies", "SEPB, fraction 0", "copies", "SEPB, fraction 1", "copies")
 	all := map[string][]float64{}
 	for _, n := range []string{"wordcount", "invertedindex", "5", "10"} {
+		// One attempt in fifty takes five times as long: enough for each batch to have some, and few enough
+		// that copies are not the main work.
 		times, copies := dynStraggling(x, n, pick(x, 2, 20), straggler{0.02, 5}, dynCopies)
 		row := []string{n, number(times[0], 1)}
 		for v := 1; v < len(times); v++ {
@@ -690,6 +726,7 @@ func dynSEPB(x *lab) {
 		all[n] = times
 	}
 	five, ten, alone := all["5"], all["10"], all["wordcount"]
+	// Not slower: "no worse" in the paper's words, so equal is enough.
 	x.holds("batch", five[3] <= five[1] && ten[3] <= ten[1], "5 jobs %.1f s, LATE %.1f s; 10 jobs %.1f s, LATE %.1f s", five[3], five[1], ten[3], ten[1])
 	if x.failing(1) {
 		dynWhySEPB(x)

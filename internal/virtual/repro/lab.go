@@ -108,9 +108,11 @@ func (x *lab) play(runs ...run) []outcome {
 		r, c := &runs[i], &configs[i]
 		*c = r.config
 		c.Cluster, c.Jobs, c.Seed = r.cluster, r.jobs, x.Seed+r.seed
+		// A policy holds state, so each run has its own. Its random ties follow from the run's seed, too.
 		c.Policy, c.Details = r.policy(c.Seed), true
 		c.Stop = func() error { return context.Cause(x.ctx) }
 		out[i].run = r
+		// RunAll runs configurations in parallel, so a probe may belong to one run only.
 		if r.probe == nil {
 			out[i].watch = new(watch)
 			r.probe = out[i].watch
@@ -122,8 +124,11 @@ func (x *lab) play(runs ...run) []outcome {
 	x.check(err)
 	for i, r := range results {
 		switch {
+		// The simulator continues after a refusal, as a master does. Such numbers would not describe
+		// of the policy as it is meant.
 		case r.Tracker.Refused > 0:
 			x.check(fmt.Errorf("run %d: refused assignment: %s", i, r.Tracker.LastRefusal))
+		// No experiment has failures, and a job that ended early makes a makespan look good.
 		case r.Failed+r.Killed > 0:
 			x.check(fmt.Errorf("run %d: %d jobs failed, %d killed", i, r.Failed, r.Killed))
 		}
@@ -141,6 +146,7 @@ func grid[R, C any](x *lab, rows []R, columns []C, repetitions int, cell func(ro
 		for _, c := range columns {
 			for n := range uint64(repetitions) {
 				one := cell(r, c, n)
+				// The repetition and not the position in the list: runs of one repetition share their draws.
 				one.seed = n
 				runs = append(runs, one)
 			}
@@ -150,6 +156,7 @@ func grid[R, C any](x *lab, rows []R, columns []C, repetitions int, cell func(ro
 	out := make([][][]outcome, len(rows))
 	for i := range rows {
 		for range columns {
+			// In the order in which the runs were listed above.
 			out[i] = append(out[i], all[:repetitions])
 			all = all[repetitions:]
 		}

@@ -39,6 +39,8 @@ var lnJobs = []lnJob{
 	{"URLGet", job.Ratings{CPU: 3, Memory: 4, Disk: 6, Network: 7}, 8.35, "0.6", false},
 	{"URLToDisk", job.Ratings{CPU: 3, Memory: 5, Disk: 7, Network: 8}, 5.09, "1", false},
 	{"CPUActivity", job.Ratings{CPU: 10, Memory: 5, Disk: 5, Network: 3}, 3.17, "1.5", true},
+	// Not in Figures 7 and 11: hints in the middle of the scale, and four tasks, which is a core for each.
+	// The generator of the workload package gives it WordCount's weight; the claims are judged by this one.
 	{"Grep", job.Ratings{CPU: 3, Memory: 5, Disk: 5, Network: 3}, 4, "", false},
 }
 
@@ -60,13 +62,16 @@ const (
 
 // make returns one execution of the job. index numbers the executions.
 func (j *lnJob) make(seed uint64, index, maps int, each time.Duration) workload.Job {
+	// A generator for each execution: the same map weighs the same under every scheduler.
 	g := rand.New(rand.NewPCG(seed, 0x6c6561726e0a+uint64(index)))
 	out := workload.Job{Name: fmt.Sprint(j.name, index+1), App: j.name, Maps: make([]workload.Task, maps), Request: job.Request{Hints: [job.Kinds]job.Ratings{j.hints, j.hints}}}
 	for i := range out.Maps {
 		load := lnCores / j.tasks
 		if !j.steady {
+			// Uniform from nothing to twice the mean, so the mean stays 4/m.
 			load *= 2 * g.Float64()
 		}
+		// At least 1 ns: a task without CPU time would count as one core in the load average.
 		out.Maps[i] = workload.Task{Duration: each, CPU: max(1, time.Duration(load*float64(each)))}
 	}
 	return out
@@ -131,6 +136,8 @@ type lnSample struct {
 func (w *lnWatch) attach(c *sim.Config) {
 	w.policy, w.middle = c.Policy, c.Until/2
 	c.Trace = func(now time.Duration, ev tracker.Event, _ []tracker.Effect) {
+		// The load that the heartbeat reports, at the moment of the report: the paper's TaskTrackers measure
+		// the same.
 		if b, ok := ev.(*tracker.Heartbeat); ok {
 			w.samples = append(w.samples, lnSample{now, b.Load.LoadAverage / lnCores})
 		}
@@ -139,6 +146,7 @@ func (w *lnWatch) attach(c *sim.Config) {
 
 // Observe implements sim.Observer.
 func (w *lnWatch) Observe(e *sim.Event) {
+	// The first event after the middle: Level has no history, so its integral is read on the way.
 	if !w.passed && e.At >= w.middle {
 		w.passed, w.half = true, w.running.Area(w.middle)
 	}
@@ -172,6 +180,7 @@ func (w *lnWatch) load(from, to time.Duration, target float64) (l lnLoad) {
 		if s.at >= from && s.at < to {
 			n++
 			l.mean, l.peak, l.above = l.mean+s.load, max(l.peak, s.load), l.above+float64(count(s.load > target))
+			// The paper prints at most 100 %, so load above the target counts as the target.
 			l.used += min(s.load/target, 1)
 		}
 	}
@@ -210,11 +219,13 @@ func lnFig8(x *lab) {
 			var p point
 			for _, r := range runs[k][0] {
 				j := r.Jobs[i]
+				// Submitted when the execution before it has ended, so it is the run time of one.
 				p.minutes += (j.Ended - j.Submitted).Minutes() / float64(seeds)
 				p.add(lnProbe(r).load(j.Submitted, j.Ended, 1), 1/float64(seeds))
 			}
 			at[k], bar.Y = append(at[k], p), append(bar.Y, 100*p.mean)
 			minutes, load := Missing, Missing
+			// The paper gives its numbers for the time when it has learned, and shows six runs.
 			if i == n-1 {
 				minutes, load = "about 36", "about 96 %"
 			}
@@ -226,6 +237,7 @@ func lnFig8(x *lab) {
 		groups = append(groups, fmt.Sprint("run ", i+1))
 	}
 	first, last, six, twelve := at[0][0], at[0][n-1], at[2][n-1], at[3][n-1]
+	// The missing part of the target: 4 % missing is a sharper test than 96 % used (the rule of size).
 	x.size("used", []float64{1 - last.used}, "%s of the target is used in the last run, where load above the target is no use of it (the mean load is %s of it); %s and %s when a decision is judged by the next 6 or 12 heartbeats",
 		share(last.used), share(last.mean), share(six.used), share(twelve.used))
 	of := func(measure func(lnLoad) float64) (list []float64) {
@@ -241,6 +253,7 @@ func lnFig8(x *lab) {
 		lnWhyLate(x)
 	}
 	x.holds("peaks", last.peak < first.peak, "%s in the first run, %s in the last", share(first.peak), share(last.peak))
+	// The first run against the next two: the run time falls most between the first and the second.
 	slowest := func(runs []point) bool { return runs[0].minutes > max(runs[1].minutes, runs[2].minutes) }
 	x.holds("first", slowest(at[0]), "%.1f, %.1f and %.1f min", first.minutes, at[0][1].minutes, at[0][2].minutes)
 	if x.failing(1) {
@@ -320,6 +333,7 @@ func lnFig9(x *lab) {
 			var loads []float64
 			for _, r := range row[0] {
 				w := lnProbe(r)
+				// From the beginning: the paper's averages include the learning phase.
 				loads = append(loads, w.load(0, w.samples[len(w.samples)-1].at, 1).mean*lnCores)
 			}
 			achieved[k] = append(achieved[k], mean(loads)/lnCores/targets[i])
@@ -337,6 +351,7 @@ func lnFig9(x *lab) {
 		}
 		t.add(row...)
 		lines[0].X, lines[0].Y = append(lines[0].X, target), append(lines[0].Y, target*lnCores)
+		// Of the loads and not of their shares of the target, which the claim "gap" says fall.
 		monotone = monotone && (i == 0 || nb[i]*targets[i] > nb[i-1]*targets[i-1])
 	}
 	x.holds("follows", monotone, "from %.2f at 1 to %.2f at 4", nb[0]*lnCores, nb[len(nb)-1]*4*lnCores)
@@ -384,6 +399,8 @@ func lnSlowStops(x *lab) {
 			for _, l := range lnMeasure(x, pick(x, 1, 5), withTargets(v, targets), targets, 0, func(seed uint64) []workload.Job {
 				list := lnThree(seed, 160)
 				if jobs != "three kinds" {
+					// Jobs that look alike, with other weights: whether it stops because a new kind of job
+					// has unseen bins.
 					list[1].Hints, list[2].Hints = list[0].Hints, list[0].Hints
 				}
 				return list
@@ -397,6 +414,7 @@ func lnSlowStops(x *lab) {
 
 // lnFig10 re-makes Figure 10.
 func lnFig10(x *lab) {
+	// 3,000 decisions, which seven nodes make in 36 minutes at one per heartbeat.
 	const blocks = 12
 	seeds, until := pick(x, 1, 10), pick(x, 75*time.Minute, 2*time.Hour)
 	names, list := []string{"CPUActivity", "URLGet"}, []scheduler{lnBayes, lnSlow}
@@ -428,6 +446,7 @@ func lnFig10(x *lab) {
 			lines = append(lines, s)
 		}
 	}
+	// A thousand decisions each. A single block of 250 differs by more between seeds than the curves rise.
 	early := func(x []float64) float64 { return mean(x[:4]) }
 	late := func(x []float64) float64 { return mean(x[8:]) }
 	rises := func(cpu, url []float64) bool { return late(cpu) > early(cpu) && late(url) > early(url) }
@@ -465,6 +484,8 @@ func (r *lnRow) ratio() float64 { return r.spans[0] / r.spans[1] }
 func lnFig11(x *lab) {
 	seeds, n, until := pick(x, 1, 5), pick(x, 2, 10), pick(x, time.Hour, 2*time.Hour)
 	list := []scheduler{lnBayes, lnNative, lnBayes12}
+	// Tasks per node are a steady state, which a job of 160 maps on seven nodes hardly reaches. Run times
+	// need jobs that end.
 	endless := grid(x, lnPrinted, list, seeds, func(j lnJob, s scheduler, k uint64) run { return lnRun(s, j.endless(x.Seed+k, until), until) })
 	finite := grid(x, lnPrinted, list, seeds, func(j lnJob, s scheduler, k uint64) run { return lnRun(s, j.chain(x.Seed+k, n, 160, time.Minute), 0) })
 	rows := make([]lnRow, len(lnPrinted))
@@ -476,6 +497,7 @@ func lnFig11(x *lab) {
 				rows[i].tasks[k] += (w.running.Area(until) - w.half) / lnNodes / (until / 2).Seconds() / float64(seeds)
 				rows[i].loads[k] += w.load(until/2, until, 1).mean / float64(seeds)
 			}
+			// Jobs in a row: the classifier learns once and not for each, as in the paper's ten runs.
 			rows[i].spans[k] = mean(spans(finite[i][k])) / float64(n)
 		}
 	}
@@ -511,6 +533,7 @@ func lnClaims11(x *lab, rows []lnRow) {
 	x.holds("order", falling, "the order of the table")
 	x.size("tasks", tasks, "%sheavy tasks overshoot because a task shows in the load only after a minute", differences)
 	ratio := func(name string) float64 { return byName[name].ratio() }
+	// As changes of the run time: a ratio of 0.4 is -60 %, and 2.5 is 150 %.
 	x.size("faster", []float64{ratio("WordCount+10ms") - 1, ratio("URLGet") - 1},
 		"%.2f and %.2f of those with five slots. With 23 maps per node and one launch in 5 s, filling the nodes takes a large part of a run", ratio("WordCount+10ms"), ratio("URLGet"))
 	x.size("slower", []float64{ratio("TextWriter") - 1, ratio("WordCount") - 1, ratio("CPUActivity") - 1},
@@ -534,6 +557,7 @@ func lnDraw11(x *lab, rows []lnRow) {
 	for _, r := range rows {
 		groups = append(groups, r.name)
 		here.Y, print.Y = append(here.Y, r.tasks[0]), append(print.Y, r.lnJob.tasks)
+		// All six are numbers; Grep's empty one is not in this figure.
 		p, _ := strconv.ParseFloat(r.lnJob.ratio, 64)
 		ratio.Y, printedRatio.Y = append(ratio.Y, r.ratio()), append(printedRatio.Y, p)
 	}

@@ -104,11 +104,16 @@ func (w mfWorld) scheduler(which int) scheduler {
 	case mfOriginal:
 		pools := ""
 		for i := range mfPools {
+			// Table 4 of the paper: equal weights, a minimum of 3 and a maximum of 6 maps.
 			pools += fmt.Sprintf("pool p%d minMaps=3 maxMaps=6;", i+1)
 		}
 		return scheduler{"original", "fair,speculate=none", []string{"profile", mfProfile, "node-wait", w.delay, "rack-wait", w.delay, "pools", pools}}
 	case mfModified:
+		// Reading 9 of policies/modfair/README.md. The original scheduler's maximum is always a cap, as in
+		// Hadoop.
 		mode := map[string]string{"cap": "hard", "promise": "entitlement"}[w.mode]
+		// The first settings are Hadoop 1.2.1: how a node is filled, how waits are counted, when distant maps
+		// start. Both schedulers have them, so only the five mechanisms differ.
 		x := scheduler{"modified", "modfair,speculate=none", []string{"fill", "balance", "wait-until", "heartbeat", "off-rack", "by-rack", "max-allocated", "6", "max-mode", mode, "delay", w.delay}}
 		if w.queued {
 			x = x.with(x.name, "delay-sample", "queued")
@@ -133,6 +138,8 @@ func (t mfTest) run(s scheduler) run {
 		maps := slices.Repeat([]workload.Task{{Input: mfBlock, Output: mfBlock / 10, CPU: mfMapCPU}}, n)
 		for m := range maps {
 			if t.world.holders > 0 {
+				// One replica, so one host. A file that is written on a node that stores data stays there:
+				// the paper's master is a slave, too.
 				maps[m].Hosts = []string{fmt.Sprint("node", m%t.world.holders+1)}
 			}
 		}
@@ -140,10 +147,12 @@ func (t mfTest) run(s scheduler) run {
 		jobs[i] = workload.Job{Name: fmt.Sprint("j", i+1), Request: job.Request{Pool: fmt.Sprint("p", i%mfPools+1), SlowStart: 1}, Maps: maps,
 			Reduces: []workload.Task{{Input: out, Output: out, CPU: time.Duration(out * 100)}}}
 	}
+	// Dual-core slaves (Table 4); four maps and a reduce share them.
 	cores := 2
 	if t.world.ownCores {
 		cores = t.slots
 	}
+	// Only ends and local maps are used, which the result has, and there are thousands of runs.
 	return run{scheduler: s, jobs: jobs, probe: blind{}, config: sim.Config{Model: sim.ModelConfig{Replicas: 1, ProgressEvery: 3 * time.Second}},
 		cluster: workload.Cluster{Racks: 2, Heartbeat: t.world.beat, RackUplink: hundredMbit,
 			Groups: []workload.NodeGroup{{Name: "node", Count: 8, Cores: cores, MapSlots: t.slots, ReduceSlots: 1, DiskBandwidth: 60e6, NICBandwidth: hundredMbit}}}}
@@ -218,6 +227,7 @@ func modfairExample(x *lab) {
 		for _, j := range r.Jobs {
 			ends, sum = append(ends, seconds(j.Ended)), sum+j.Ended
 		}
+		// Printed with one digit: the example has whole seconds, and no heartbeat to wait for.
 		same = same && slices.Equal(ends, row.ends)
 		t.add(slices.Concat([]string{row.name}, ends, []string{seconds(sum / mfPools), row.mean})...)
 	}
@@ -236,6 +246,7 @@ func mfA(x *lab, seeds int, worlds []mfWorld) [][]mfRow {
 	runs := grid(x, tests, []int{mfOriginal, mfModified}, seeds, func(t mfTest, which int, _ uint64) run { return t.run(t.world.scheduler(which)) })
 	out := make([][]mfRow, len(worlds))
 	for i := range runs {
+		// Tests are listed world by world, nine each.
 		w := i * len(worlds) / len(runs)
 		out[w] = append(out[w], mfRow(runs[i]))
 	}
@@ -282,6 +293,7 @@ func modfairA(x *lab) {
 	for k, c := range paper {
 		groups = append(groups, fmt.Sprintf("%g × %g", c[1], c[0]))
 		series[0].Y = append(series[0].Y, 100*(c[3]/c[2]-1))
+		// In the order of the names above.
 		for i, reading := range []int{0, 2, 1} {
 			series[i+1].Y = append(series[i+1].Y, 100*rows[reading][k].gain())
 		}
@@ -322,6 +334,8 @@ func mfClaimsA(x *lab, rows [][]mfRow) {
 	grows := true
 	for k := range 9 {
 		for _, r := range rows[:2] {
+			// The cells are in the order 5, 10 and 15 jobs for each size; the first of a size has no
+			// predecessor.
 			grows = grows && (k%3 == 0 || r[k].time(mfOriginal) > r[k-1].time(mfOriginal) && r[k].time(mfModified) > r[k-1].time(mfModified))
 		}
 	}
@@ -339,6 +353,8 @@ func mfSeeds(rows []mfRow) []float64 {
 			list = make([]float64, len(before))
 		}
 		for n := range list {
+			// Both schedulers of a seed have the same blocks and the same order of jobs, so their ratio is of
+			// one draw.
 			list[n] += (after[n]/before[n] - 1) / float64(len(rows))
 		}
 	}
@@ -356,6 +372,7 @@ func mfSteady(x *lab) {
 	why := newTable("The same in other worlds: means over the nine cells", "world", "original: mean", "deviation", "modified: mean", "deviation", "cells with less deviation", "relative to the mean")
 	cells, with, relative := 0, "", ""
 	for i := range worlds {
+		// Random placement: with all blocks on one node there is nothing that could differ between rounds.
 		worlds[i].holders = 0
 		rows, steadier, ratio := mfA(x, pick(x, 3, 20), worlds[i:i+1])[0], 0, 0
 		var means [2]metrics.Summary
@@ -371,6 +388,8 @@ func mfSteady(x *lab) {
 				sums[which], row = s, append(row, number(s.Mean, 3)+" ± "+number(s.SD, 3))
 				means[which].Mean, means[which].SD = means[which].Mean+s.Mean/float64(len(rows)), means[which].SD+s.SD/float64(len(rows))
 			}
+			// "Less" has no measure in the paper. The standard deviation is taken; relative to the mean,
+			// which waits raise, the answer can differ.
 			steadier += count(sums[mfModified].SD < sums[mfOriginal].SD)
 			ratio += count(sums[mfModified].SD/sums[mfModified].Mean < sums[mfOriginal].SD/sums[mfOriginal].Mean)
 			if i == 0 {
@@ -406,6 +425,7 @@ func mfGainRange(rows []mfRow) string {
 func mfLargestFirst(rows []mfRow) (n int) {
 	g := gains(rows)
 	for k := range 3 {
+		// Gains are negative, and the last three cells have the largest jobs.
 		n += count(g[k+6] < min(g[k], g[k+3]))
 	}
 	return n
@@ -492,6 +512,8 @@ func modfairB(x *lab) {
 	var modes [2][][]mfRow
 	for m := range modes {
 		modes[m] = mfB(x, pick(x, 1, 20), mfReadings[m], true)
+		// All three orders are shown; the shuffled one, the only one that no rule of the schedulers exploits,
+		// is judged.
 		for i, order := range mfOrders {
 			title := fmt.Sprintf("maximum as a %s, %s order", mfReadings[m].mode, order)
 			t := x.table("Table 7, mean turnaround (s): "+title, "jobs", "original", "paper", "modified", "paper", "FIFO", "paper",
@@ -566,6 +588,8 @@ func mfClaimsB(x *lab, promise, hard [][]mfRow) {
 		toOriginal[0], toOriginal[1], toOriginal[2], hardToOriginal[0], hardToOriginal[1], hardToOriginal[2], number(mean(spans(shuffled[0][mfFIFO])), 0))
 	wins := func(k int) bool { return shuffled[k].time(mfModified) < shuffled[k].time(mfFIFO) }
 	x.seeds(mfSeeds(promise[2]), "%")
+	// The printed times: 364.6 and 1372.5 s before FIFO's 513.6 and 1532.2 s, but 2285.5 s after its 2131.9
+	// s.
 	x.holds("fifo", wins(0) && wins(1) && !wins(2), "the modified against FIFO: %s ascending, %s descending, %s shuffled, by which the claim is judged. In ascending order FIFO is shortest job "+
 		"first, which is optimal", toFIFO[0], toFIFO[1], toFIFO[2])
 	x.holds("fifo-first", fifoFirst, "FIFO against the original: %s ascending, %s descending, %s shuffled", fifo[0], fifo[1], fifo[2])
@@ -606,6 +630,7 @@ func mfWhyB(x *lab) {
 func mfVariants() []scheduler {
 	whole := mfAssumed.scheduler(mfModified)
 	fixedDelay := func(name string, set ...string) scheduler {
+		// The place part delay-dynamic measures its waits; delay has them as parameters under other names.
 		s := scheduler{name, "modfair,speculate=none,place=delay", whole.set[:len(whole.set)-2]} // without "delay"
 		return s.with(name, append(set, "node-wait", mfDelay, "rack-wait", mfDelay)...)
 	}
@@ -645,6 +670,7 @@ func mfLargest(x *lab, holders int) []mfTest {
 func modfairMechanisms(x *lab) {
 	variants := mfVariants()
 	delayed := len(variants) // pairs of original and modified, by delay
+	// A pair for each delay, the original first: toBase below counts on it.
 	for _, d := range mfDelays {
 		w := vary("", func(w *mfWorld) { w.delay = d })
 		variants = append(variants, w.scheduler(mfOriginal).with("original, delay "+d), w.scheduler(mfModified).with("modified, delay "+d+" until measured"))
@@ -671,6 +697,7 @@ func modfairMechanisms(x *lab) {
 	}
 	whole, without := rows[mfAtWhole], rows[mfAtNoPriority]
 	x.holds("priorities", whole.local(0) > without.local(0), "A: %.2f with them, %.2f without; B: %.2f and %.2f", whole.local(0), without.local(0), whole.local(1), without.local(1))
+	// The bound of the claim, over 20 %.
 	x.holds("together", toBase(mfAtWhole, 1) < -0.2, "B: %s against the original with its delay of 3 s", percent(toBase(mfAtWhole, 1)))
 	if x.failing(1) {
 		with := ""

@@ -36,6 +36,8 @@ type Experiment struct {
 func (e *Experiment) Run(ctx context.Context, o Options) (r *Report, err error) {
 	x := &lab{ctx: ctx, Options: o, Report: new(Report), exp: e}
 	defer func() {
+		// Only the lab's own value is an error of the run. Any other panic is a mistake in an experiment or
+		// in the simulator, and must be seen.
 		switch v := recover().(type) {
 		case nil:
 		case stopped:
@@ -64,6 +66,7 @@ type statements []string
 // UnmarshalYAML implements yaml.Unmarshaler.
 func (s *statements) UnmarshalYAML(n *yaml.Node) error {
 	switch n.Kind {
+	// The decoder does not follow aliases for a type with its own UnmarshalYAML.
 	case yaml.AliasNode:
 		return s.UnmarshalYAML(n.Alias)
 	case yaml.SequenceNode:
@@ -122,6 +125,7 @@ var papers = sync.OnceValue(func() []paper {
 		text, err := files.ReadFile(path.Join("papers", r.paper+".yaml"))
 		if err == nil {
 			dec := yaml.NewDecoder(bytes.NewReader(text))
+			// A misspelt key would otherwise drop an assumption or a claim from the report in silence.
 			dec.KnownFields(true)
 			err = dec.Decode(&d)
 		}

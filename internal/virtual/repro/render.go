@@ -156,6 +156,8 @@ func writeHeadlines(w io.Writer, made []Made) {
 	for _, m := range made {
 		for i := range m.Claims {
 			if c := &m.Claims[i]; c.Headline != "" {
+				// The claim's own number, and beside it the mean over seeds: they differ where the first is
+				// of one seed.
 				markdownRow(w, []string{m.ID, c.Text, c.Rule, c.Evidence, cmp.Or(c.Seeds, Missing), c.verdict(), c.Headline})
 			}
 		}

@@ -17,6 +17,21 @@
 //	render.go   reports as text and as Markdown
 //	watch.go    what runs are measured by
 //	NAME.go     the experiments of a paper; some are in NAME_….go
+//
+// An experiment runs like this. Experiment.Run calls the function that the table runners names, with a lab.
+// The function draws jobs, describes runs, and has the lab play them, mostly as a grid of rows, columns and
+// repetitions. It adds tables and figures, and judges each claim of the paper's file by id; a claim that does
+// not hold must be explained by a further experiment, which a test demands.
+//
+// The columns of a row are paired: jobs follow from the experiment's seed and the repetition, and the
+// simulator's draws (placement of blocks, stragglers, ties) from the same number, never from the scheduler.
+// So two schedulers see the same jobs and the same luck, and a difference between them is not one of draws.
+// All numbers are rounded when they become cells, and nothing is compared after rounding.
+//
+// To add an experiment: an entry in the paper's file, a function of a lab, and a row in its map of runners.
+// To add a claim: its text, rule and numbers in the file, and a call that gives our number. To try another
+// reading of a paper, add a world or a variant to the explanation and not to the experiment: the assumptions
+// under which claims are judged must not follow from how many hold.
 package repro
 
 import (
@@ -98,6 +113,8 @@ func fixed(digits int) func(float64) string {
 
 // gain returns by which share of the time before the time after is shorter: 0.2 is
 // 20 % less.
+// The papers' "improvement" is one of two numbers: TuMM's is a part of the old time, DynamicMR's is more work
+// per time (speedup), since its 115 % cannot be a part of a time.
 func gain(before, after time.Duration) float64 { return 1 - after.Seconds()/before.Seconds() }
 
 // speedup returns how much more work is done per time: T_before/T_after − 1.

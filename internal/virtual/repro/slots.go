@@ -52,13 +52,17 @@ func contended(jobs []workload.Job, seed uint64) []workload.Job {
 // contendedBy does the same with another share of the time on the shared resource.
 // It replaces the slices of maps and leaves the tasks in them unchanged.
 func contendedBy(part float64, jobs []workload.Job, seed uint64) []workload.Job {
+	// A draw for each map in the order of the jobs, and none for anything else: runs that differ in the slots
+	// or in the scheduler have the very same maps.
 	g := rand.New(rand.NewPCG(seed, variationStream))
 	for i := range jobs {
 		maps := slices.Clone(jobs[i].Maps)
 		for m := range maps {
 			s := maps[m].Duration.Seconds() * (1 + mapVariation*(2*g.Float64()-1))
+			// Alone, a disk of speed 1 reads the input in part of the time, and a core computes for the rest.
 			maps[m].Input = int64(s * part * diskRate)
 			maps[m].CPU = time.Duration(s * (1 - part) * float64(time.Second))
+			// A task with a duration takes it, whatever else runs on its node.
 			maps[m].Duration = 0
 		}
 		jobs[i].Maps = maps
@@ -71,6 +75,7 @@ func contendedBy(part float64, jobs []workload.Job, seed uint64) []workload.Job 
 func contendedReduces(part float64, jobs []workload.Job) []workload.Job {
 	return eachReduce(jobs, func(t *workload.Task) {
 		s := t.Duration.Seconds()
+		// No input: the shuffle would add to the time that the paper measured as a whole.
 		t.Input, t.Output = 0, int64(s*part*diskRate)
 		t.CPU = time.Duration(s * (1 - part) * float64(time.Second))
 		t.Duration = 0
@@ -113,6 +118,8 @@ func varied(spread float64, jobs []workload.Job, seed uint64) []workload.Job {
 // so tasks slow each other down at the disk alone.
 func withDisks(c workload.Cluster) workload.Cluster {
 	return eachGroup(c, func(g *workload.NodeGroup) {
+		// Never 0, which means no limit. A disk as fast as its node keeps the part of the time that a task
+		// spends there the same on all nodes.
 		g.DiskBandwidth = diskRate * max(g.Speed, 1e-9)
 		g.Cores = max(g.Cores, g.MapSlots+g.ReduceSlots)
 	})

@@ -26,6 +26,8 @@ var tummInstances = map[string]string{"xlarge-a": "m1.xlarge", "xlarge-b": "m1.x
 // and with equal disks.
 func withInstances(c workload.Cluster) workload.Cluster {
 	return eachGroup(c, func(g *workload.NodeGroup) {
+		// The paper's compute units per slot follow from these cores when all slots are busy. With fewer
+		// tasks a real machine gives each more, which units per slot cannot say.
 		t, err := workload.FindInstance(tummInstances[g.Name])
 		if err != nil {
 			panic("repro: " + err.Error())
@@ -59,6 +61,8 @@ func tummTable4(x *lab) {
 
 // tummFig10 re-makes the mixed workload on both heterogeneous clusters.
 func tummFig10(x *lab) {
+	// The paper has three orders on each cluster, without which jobs were drawn. A claim about all orders is
+	// judged by all of these.
 	orders := tummOrders(x)
 	t := x.table("Makespan of ten jobs (s)", "cluster", "order", "FIFO", "H_TuMM", "gain", "paper", "slots in use, FIFO", "H_TuMM", "nodes whose maps vary, FIFO", "H_TuMM")
 	ahead, all, fuller, varied := 0, 0, 0, true
@@ -73,7 +77,10 @@ func tummFig10(x *lab) {
 			all++
 			gains[c] = append(gains[c], g)
 			ahead += count(own.Makespan < fifo.Makespan)
+			// The share of slots and not of slot time used: the two runs have different makespans.
 			fuller += count(own.slotUse() > fifo.slotUse())
+			// At least seven of nine: the paper says that each node has its own number of maps, which
+			// varies; two nodes may happen to keep theirs.
 			varied = varied && own.watch.varying() > 6
 			t.add(cluster, n.name, seconds(fifo.Makespan), seconds(own.Makespan), share(g), Missing, share(fifo.slotUse()), share(own.slotUse()),
 				fmt.Sprint(fifo.watch.varying()), fmt.Sprint(own.watch.varying()))
@@ -111,6 +118,7 @@ func tummFig10Why(x *lab) {
 			worst = joined(worst, fmt.Sprintf("%s at %.2f on %s", percent(slices.Min(gains)), part, cluster))
 			t.add(number(part, 2), cluster, share(mean(gains)), share(slices.Min(gains)), fmt.Sprintf("%d of %d", shorter, len(orders)))
 		}
+		// In every order and on both clusters, since the claim is about all.
 		if all {
 			with = joined(with, number(part, 2))
 		}
@@ -130,6 +138,7 @@ func tummTable5(x *lab) {
 	}
 	best, least := 0., math.Inf(1)
 	for _, part := range parts {
+		// Chosen by FIFO's six times alone. H_TuMM's would make the gains that are judged below a fit.
 		if d := tummDeviation(x, part); d < least {
 			best, least = part, d
 		}
@@ -205,6 +214,7 @@ func tummDeviation(x *lab, part float64) float64 {
 	for _, cluster := range tummClusters {
 		times := tummTPCH(x, cluster, part, tummPair[:1])
 		for q, p := range x.printed("table5-" + cluster) {
+			// Relative, so that the long queries of heter1 do not decide alone.
 			d := times.mean(0, q)/p[0] - 1
 			squares += d * d
 		}
@@ -265,6 +275,8 @@ func (t queryTimes) drawn() []float64 {
 	list := make([]float64, len(t[0][0]))
 	for d := range list {
 		for q := range tummQueries {
+			// Paired: both schedulers of a draw have the same tasks. The mean of these is not exactly the
+			// gain of the means that the table shows.
 			list[d] += (1 - t[1][q][d]/t[0][q][d]) / float64(len(tummQueries))
 		}
 	}
@@ -282,6 +294,8 @@ func tummTPCH(x *lab, cluster string, part float64, list []scheduler) queryTimes
 func tummQueryTimes(x *lab, list []scheduler, cell func(seed uint64, s scheduler) run) queryTimes {
 	draws := make([]uint64, pick(x, 5, 40))
 	for s := range draws {
+		// The draws are columns of the grid and not repetitions, which would change the simulator's seed,
+		// too. Only the times of tasks vary.
 		draws[s] = x.Seed + uint64(s)
 	}
 	times := make(queryTimes, len(list))
@@ -298,6 +312,7 @@ func tummQueryTimes(x *lab, list []scheduler, cell func(seed uint64, s scheduler
 // queryEnd returns the time at which the last job of a query ended.
 func queryEnd(r outcome, query string) (end time.Duration) {
 	for i := range r.jobs {
+		// The generator names the chain of a query in the user of its jobs.
 		if r.jobs[i].User == query {
 			end = max(end, r.Jobs[i].Ended)
 		}

@@ -65,6 +65,7 @@ func tyClass(name string, count int, mean float64) workload.Class {
 
 func tyWorkloads() []tyWorkload {
 	return []tyWorkload{
+		// Table II. The timers are the ranges of Figure 10 in the text.
 		{"HVW", 20, 6139, 788, 63.6, 3.51, tyClass("tiny", 222, 28), tyClass("short", 64, 100), 14, 50, 300, tyAssumed},
 		{"MVW", 10, 11866, 1368, 124.6, 3.98, tyClass("tiny", 165, 28), tyClass("short", 108, 150), 27, 100, 500, tyAssumed},
 		{"LVW", 4, 30576, 3089, 306.9, 5.31, tyClass("tiny", 90, 30), tyClass("short", 146, 180), 64, 500, 2500, tyAssumed},
@@ -91,12 +92,15 @@ func (w *tyWorkload) largeClass() workload.Class {
 // enlarge multiplies the number of large jobs. The short jobs become fewer.
 func (w *tyWorkload) enlarge(times float64) {
 	more := int(math.Round(float64(w.large)*times)) - w.large
+	// The total stays 300. largeClass then finds a smaller mean and a larger CV² for the same Table II.
 	w.large, w.short.Count = w.large+more, w.short.Count-more
 }
 
 // draw draws the workload at a load. slowStart is the share of maps after which
 // reduces start.
 func (w *tyWorkload) draw(x *lab, seed uint64, load, slowStart float64) []workload.Job {
+	// The mix draws sizes and arrivals. Its tasks of 33 s are replaced below by tasks with the means of this
+	// workload's row: work over tasks, which Table II gives for maps and reduces apart.
 	mix := workload.Mix{Sequence: workload.Shuffled, Classes: []workload.Class{w.tiny, w.short, w.largeClass()},
 		Arrivals: workload.Arrivals{Kind: workload.AtLoad, Load: load, Slots: tySlots}}
 	jobs, err := mix.Jobs(seed)
@@ -157,10 +161,13 @@ func tyDraw(x *lab, w *tyWorkload, seeds int, load, slowStart float64) []tyBatch
 		jobs := w.draw(x, x.Seed+uint64(s), load, slowStart)
 		runs := make([]run, len(jobs))
 		for i := range jobs {
+			// The reference time of a slowdown: the job alone on all slots, under FIFO, as the paper measured
+			// it.
 			one := jobs[i]
 			one.Submit = 0
 			runs[i] = w.limit(tyRun(tyFIFO, []workload.Job{one}, blind{}))
 		}
+		// Drawn once and played under every scheduler, so differences between schedulers are paired by seed.
 		batches[s] = tyBatch{jobs, spans(x.play(runs...)), w.tyTasks}
 	}
 	return batches
@@ -185,10 +192,13 @@ var (
 func tyShares(first int) string { return fmt.Sprintf("0.%02d,0.%02d", first, 100-first) }
 
 func tyStatic(first int, timer time.Duration) scheduler {
+	// Readings 9 and 13: no lending, as the reported use of the partitions requires, and Hadoop's slow start
+	// in place of the default gate, because the paper speaks of reduces that hold slots early.
 	return scheduler{"STATICTAGS", "statictags,speculate=none", []string{"capacities", tyShares(first), "timers", timer.String(), "reduce-gate", "0", "lend", "false"}}
 }
 
 func tyDynamic(first int) scheduler {
+	// No window (reading 7): 300 jobs fit into memory.
 	return scheduler{"DYNAMICTAGS", "dynamictags,speculate=none", []string{"capacities", tyShares(first), "window", "0", "lend", "false", "reduce-gate", "0"}}
 }
 
@@ -228,6 +238,8 @@ func (w *tyWatch) attach(c *sim.Config) {
 		return
 	}
 	c.Trace = func(now time.Duration, _ tracker.Event, _ []tracker.Effect) {
+		// A loop, because events may be further apart than a sample: each missed one has the timer that stood
+		// all the time. The timer is read after the step that the event caused.
 		for now <= tyTimerSpan && now >= time.Duration(len(w.timers)+1)*tyTimerEvery {
 			t, _ := dynamic.Timer(1)
 			w.timers = append(w.timers, t.Seconds())
@@ -237,6 +249,7 @@ func (w *tyWatch) attach(c *sim.Config) {
 
 // Observe implements sim.Observer.
 func (w *tyWatch) Observe(e *sim.Event) {
+	// FIFO and FAIR label nothing. Three partitions have a third label, whose use no claim needs.
 	if e.Label < 1 || int(e.Label) > len(w.busy) {
 		return
 	}
@@ -294,11 +307,15 @@ func (o *tyOutcome) add(b *tyBatch, r outcome, first float64) {
 	s := metrics.Summarize(slow)
 	slowest, second := 0, 0
 	for i := range slow {
+		// Includes the job at the percentile, so there always is one.
 		if slow[i] >= s.P95 {
 			slowest++
 			second += count(w.last[i] == 2)
 		}
 	}
+	// The span of submissions and not the makespan: the definition of load has it, and with it the loads of
+	// the partitions add up to the load (tyrex.md 3.7). The last large job would otherwise lower the use of
+	// both.
 	span := (last - r.Jobs[0].Submitted).Seconds()
 	one := first * tySlots * span // slot-seconds of P_1
 	o.slowdowns, o.timers = append(o.slowdowns, slow...), append(o.timers, w.timers...)
@@ -363,6 +380,7 @@ func tyDescribe(batches []tyBatch) (x tyStats) {
 			x.maps += float64(len(batches[s].jobs[i].Maps)) / n
 			x.reduces += float64(len(batches[s].jobs[i].Reduces)) / n
 			x.alone += batches[s].alone[i] / 3600 / n
+			// Below 10 minutes of work, the cut of Figure 5.
 			if sizes[i] < 600 {
 				x.below10 += 1 / n / float64(len(sizes))
 			}
@@ -458,6 +476,7 @@ func tyCuts(x *lab, list []tyWorkload, sizes [][]float64) {
 		}
 		rising = rising && meet
 		below, above := Series{Name: list[i].name + ", below"}, Series{Name: list[i].name + ", above"}
+		// Even steps on a logarithmic axis.
 		for p := 30.0; p <= 2000; p *= 1.1 {
 			b, a := tyCut(sizes[i], p)
 			below.X, above.X = append(below.X, p), append(above.X, p)
@@ -479,6 +498,7 @@ func tyWhyCuts(x *lab) {
 	for _, mean := range []float64{28, 20, 14, 10, 7, 5} {
 		var aboves []float64
 		for _, w := range tyWorkloads() {
+			// The large jobs compensate, since largeClass solves for Table II's totals.
 			w.tiny = tyClass("tiny", w.tiny.Count, mean)
 			_, above := tyCut(tySizes(w.draw(x, x.Seed, 0.7, 1)), 30)
 			aboves = append(aboves, above)
@@ -518,6 +538,7 @@ func tyTune(x *lab, batches []tyBatch, first int) *tyTuned {
 	timers, out := tyTimers(x), tyTry(x, batches, first)
 	best, low := 0, 0
 	for i := range out {
+		// Strictly less: of equal ones the shorter timer, which comes first.
 		if tyV(&out[i]) < tyV(&out[best]) {
 			best = i
 		}
@@ -552,6 +573,7 @@ func tyFig6(x *lab) {
 	t := x.table("STATICTAGS with the best timer", slices.Concat([]string{"workload", "P_1", "least", "timer (s)"}, tyColumns)...)
 	tuned := make([][]*tyTuned, len(list)) // by workload and capacity
 	for i := range list {
+		// The same batches for all capacities and timers: they differ in nothing else.
 		batches := tyDraw(x, &list[i], pick(x, 1, 3), 0.7, tyStart)
 		for _, c := range capacities {
 			u := tyTune(x, batches, c)
@@ -567,6 +589,8 @@ func tyFig6(x *lab) {
 	for _, u := range slices.Concat(tuned[0], tuned[1]) {
 		most, mostLow = max(most, u.timer), max(mostLow, u.low)
 	}
+	// By the least 95th percentile. The paper chooses by V(95), which also is small where all jobs are slow,
+	// since it divides by the median.
 	x.within("timer", []float64{mostLow.Seconds()}, "at most %v by the 95th percentile, %v by the variability, which is also small when all jobs are slow: the median is its denominator", mostLow, most)
 	last := len(capacities) - 1
 	narrow, wide := tuned[2][0].low, tuned[2][last].low
@@ -685,6 +709,7 @@ func tyFig10(x *lab) {
 			if v.name == "" {
 				continue
 			}
+			// With zeros is the reading that claims are judged by (reading 2); the other one is beside it.
 			if median := tyTimerRow(timers, w, v.name, o.timers); k == 1 {
 				medians[i] = median
 				inRange = inRange && median >= w.timerLow && median <= w.timerHigh
@@ -705,6 +730,7 @@ func tyFig10(x *lab) {
 	done := func(o *tyOutcome) float64 { return mean(o.doneFirst) }
 	x.within("done", []float64{done(judged[0]), done(judged[1])}, "%s and %s", share(done(judged[0])), share(done(judged[1])))
 	static := done(at[2][3])
+	// "10 % higher" is read as 10 points (tyrex.md 3.10).
 	x.size("points", []float64{done(judged[2]) - static}, "%s against %s", share(done(judged[2])), share(static))
 	tyClaimSlowdown(x, judged)
 	most := 0.0
@@ -728,6 +754,8 @@ func tyThree(x *lab, list []tyWorkload, drawn [][]tyBatch) {
 			row = append(row, number(tyV(&out[k]), 2), number(tyP95(&out[k]), 2))
 		}
 		t.add(row...)
+		// The better of the two divisions, which favours three partitions: the claim is that they do not
+		// help.
 		better += count(min(tyV(&out[1]), tyV(&out[2])) < (1-equally)*tyV(&out[0]))
 	}
 	x.holds("three", better == 0, "one of two divisions into three has a V(95) that is lower by more than 5 %% in %d of %d workloads", better, len(list))
@@ -735,6 +763,7 @@ func tyThree(x *lab, list []tyWorkload, drawn [][]tyBatch) {
 
 // tyTimerRow adds a row of Figure 10 and returns the median timer.
 func tyTimerRow(t *Table, w *tyWorkload, sample string, values []float64) float64 {
+	// Samples without a timer (CV² of at most 2) are no short timers.
 	set := slices.DeleteFunc(slices.Clone(values), func(v float64) bool { return v <= 0 })
 	paper := fmt.Sprintf("%g to %g", w.timerLow, w.timerHigh)
 	if len(set) == 0 {

@@ -20,6 +20,8 @@ const (
 // tyAll simulates all schedulers of Figs. 14 to 16 on batches. STATICTAGS has the
 // best timers for the first batches.
 func tyAll(x *lab, batches []tyBatch) ([]scheduler, []tyOutcome) {
+	// Tuned on a part of the batches and used on all, so most of the runs are ones that the timer has not
+	// seen. Nine timers on all twenty would be more runs than the comparison.
 	tuned := tyTune(x, batches[:min(len(batches), 4)], tyFirst)
 	list := []scheduler{tyFIFO, tyFairTasks, tyFair, tyStatic(tyFirst, tuned.timer), tyStatic(tyFirst, tuned.low), tyDynamic(tyFirst), withoutZeros(tyDynamic(tyFirst))}
 	list[tyAtStatic].name = fmt.Sprintf("STATICTAGS, least V: %v", tuned.timer)
@@ -150,6 +152,7 @@ func tySeeds(all [][]tyOutcome, a, b int, of func(*tyOutcome) []float64) []float
 	for i := range all {
 		one, other := of(&all[i][a]), of(&all[i][b])
 		for n := range list {
+			// Both schedulers of a seed have the same jobs and arrivals.
 			list[n] += (one[n]/other[n] - 1) / float64(len(all))
 		}
 	}
@@ -164,6 +167,7 @@ func tyMakespans(o *tyOutcome) []float64 { return o.makespan }
 
 // tyClaimsCompare judges Figures 14 and 15.
 func tyClaimsCompare(x *lab, all [][]tyOutcome) {
+	// first and last select the workloads that the claim is about; the evidence has all three.
 	against := func(claim string, a, b int, of func(*tyOutcome) float64, list func(*tyOutcome) []float64, first, last int) []float64 {
 		values := tyAgainst(all, a, b, of)
 		x.size(claim, values[first:last], "%s", byWorkload(values))
@@ -345,6 +349,8 @@ func tyWhyWorlds(x *lab, claims int, load float64, columns []tyLook) {
 			w.tyTasks = world.tyTasks
 			w.enlarge(world.larger)
 			batches := tyDraw(x, &w, pick(x, 1, 2), load, world.slowStart)
+			// A fixed timer, the paper's bound for two workloads: a search would be nine runs in place of
+			// one.
 			out := tyPlay(x, batches, tyFirst, tyFIFO, tyFairTasks, tyStatic(tyFirst, 250*time.Second), tyDynamic(tyFirst))
 			in := &tyInWorld{tyDescribe(batches).alone, &out[0], &out[1], &out[2], &out[3]}
 			row := []string{world.name, w.name, number(in.alone, 2), number(w.alone, 2)}
@@ -355,6 +361,7 @@ func tyWhyWorlds(x *lab, claims int, load float64, columns []tyLook) {
 			t.add(row...)
 		}
 		for i, n := range counts {
+			// In all workloads at once: a world that suits one workload explains nothing.
 			if n == len(workloads) {
 				found[i] = joined(found[i], world.name)
 			}
@@ -392,6 +399,7 @@ func tyWhyStatic(x *lab) {
 			for i, timer := range tyTimers(x) {
 				o := &out[i]
 				t.add(w.name, fmt.Sprintf("%d %%", c), fmt.Sprint(timer), interval95(o.p95, 2), number(tyMedian(o), 2), number(tyV(o), 2), share(mean(o.doneFirst)))
+				// Nearly: differences below a tenth are within the draws of three batches.
 				if tyP95(o) < (1+closeTo)*least {
 					near, early = joined(near, fmt.Sprint(timer)), early || timer < 250
 				}

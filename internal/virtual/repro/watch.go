@@ -71,6 +71,7 @@ func (w *watch) attach(c *sim.Config) {
 	w.nodes, w.split, w.low, w.high = make([]int, n), make([][job.Kinds]int, n), slices.Clone(w.slots), make([]int, n)
 	var names []string
 	for i := range w.jobs {
+		// Numbers in the order of first appearance; there are at most 30 pools.
 		at := slices.Index(names, w.jobs[i].Pool)
 		if at < 0 {
 			at = len(names)
@@ -86,6 +87,7 @@ func (w *watch) attach(c *sim.Config) {
 
 // Observe implements sim.Observer.
 func (w *watch) Observe(e *sim.Event) {
+	// Before the counts change: the time up to this moment belongs to the old numbers.
 	w.pass(e.At)
 	switch e.Kind {
 	case sim.JobSubmitted:
@@ -109,6 +111,7 @@ func (w *watch) Observe(e *sim.Event) {
 // pass adds the time since the last event to the integrals.
 func (w *watch) pass(now time.Duration) {
 	span := now - w.last
+	// Events of one moment have no length; their order would otherwise show in levels.
 	if span <= 0 {
 		return
 	}
@@ -118,12 +121,15 @@ func (w *watch) pass(now time.Duration) {
 		}
 	}
 	w.unbalanced.Hold(w.nodes, span)
+	// Pools with jobs, as the paper defines fairness. All pools beside them, because it does not say whether
+	// a pool whose jobs have ended counts (dynamicmr.yaml).
 	w.unfair.Hold(w.demand(w.held), span)
 	w.unfairAll.Hold(w.held, span)
 	for k := range w.heldBy {
 		w.unfairBy[k].Hold(w.demand(w.heldBy[k]), span)
 	}
 	for n, slots := range w.slots {
+		// A node with a free slot may run any mix; what a scheduler has chosen shows when nothing is free.
 		if w.nodes[n] < slots {
 			continue
 		}
@@ -177,6 +183,7 @@ func (w *watch) timed(e *sim.Event) {
 func (w *watch) meanLevel(from, to time.Duration, k job.Kind) float64 {
 	area := 0.0
 	for i, l := range w.levels {
+		// The last level lasts until the last event.
 		end := w.last
 		if i+1 < len(w.levels) {
 			end = w.levels[i+1].at

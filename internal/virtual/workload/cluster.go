@@ -72,7 +72,7 @@ func (r *reader) group(n *yaml.Node, i int) NodeGroup {
 	g.Together, g.Beside = where == "true", where == "previous"
 	kind := field(o, "type", InstanceType{}, FindInstance)
 	o.end()
-	// After all keys: a type fills what the group does not state, wherever type stands in the mapping.
+	// After all keys: a type fills what the group does not state, wherever the mapping has the key type.
 	kind.fill(&g)
 	// Both may be 0: such nodes hold data and run nothing. A group that names neither is a mistake.
 	if o.value["maps"] == nil && o.value["reduces"] == nil {

@@ -277,7 +277,7 @@ func (g *google) job(line int, r *googleRow) *googleJob {
 	}
 	j := g.jobs[i]
 	if other := r.Kind.or(0) == 1 || g.batch && r.Scheduler != nil && *r.Scheduler != 1; other && !j.leftOut {
-		// What it has collected so far is freed: instance_events may come before the row that says that it is
+		// The events collected so far are freed: instance_events may come before the row that says that it is
 		// an alloc set, and a service has many rows.
 		*j = googleJob{id: j.id, leftOut: true}
 		g.allocs++
@@ -398,7 +398,7 @@ func (g *google) finish() {
 			continue
 		}
 		for _, id := range j.after {
-			// A predecessor that was left out holds nobody back: its work is not in the replay.
+			// A predecessor that was left out delays no job: its work is not in the replay.
 			if p, ok := added[id]; ok && p != at {
 				g.im.jobs[at].After = append(g.im.jobs[at].After, p)
 			}

@@ -110,7 +110,7 @@ func turn(own string, list []string, i int) string {
 // class.
 func (m *Mix) picks(seed uint64) [][2]int {
 	var picks [][2]int
-	// A generator of its own: the sequence does not depend on how many values the jobs' sizes took.
+	// A separate generator: the sequence does not depend on how many values the jobs' sizes took.
 	g := generator(seed, "mix order", 0)
 	if m.Count > 0 {
 		sum := 0.
@@ -188,8 +188,8 @@ func (c *Class) drawTasks(j *Job, g *rand.Rand, block int64) (err error) {
 	switch {
 	case c.MapTasks != nil:
 		j.Maps = c.MapTasks
-		// Classes draw several jobs, and a source may be asked twice: durations or costs written into the
-		// shared list would be those of the job that was drawn last.
+		// Classes draw several jobs, and callers draw a source twice. Durations or costs written into the
+		// shared list would all belong to the last job.
 		if c.planned || c.MapTime.Shape != Unset { // tasks of their own, to be changed
 			j.Maps = slices.Clone(c.MapTasks)
 		}
@@ -255,7 +255,7 @@ func (p *Profile) apply(j *Job) {
 	var out int64
 	j.Plan = p.PlanTime()
 	for i := range j.Maps {
-		// MapTask makes a new task. The hosts of a planned map are those of real splits.
+		// MapTask makes a new task, but the hosts of a planned map come from real splits.
 		hosts := j.Maps[i].Hosts
 		j.Maps[i] = p.MapTask(j.Maps[i].Input)
 		j.Maps[i].Hosts = hosts
@@ -288,7 +288,7 @@ func count(kind job.Kind, n float64) ([]Task, error) {
 
 // milliseconds rounds a drawn time, in seconds, to at least 1 ms.
 func milliseconds(s float64) time.Duration {
-	// Whole ms are what Hadoop records, and what pack stores in few bytes. 0 would select the stages.
+	// Hadoop records whole ms, and pack stores them in few bytes. 0 would select the stages.
 	return time.Duration(max(1, min(math.Round(s*1e3), float64(maxTime/time.Millisecond)))) * time.Millisecond
 }
 

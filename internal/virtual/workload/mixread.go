@@ -188,7 +188,7 @@ func (o *object) counts(c *Class, m *Mix) {
 		c.Count = field(o, "count", 0, whole(1, MaxJobs))
 		return
 	}
-	// 0 counts as 1, like an absent key: an entry stands for at least one job.
+	// 0 counts as 1, like an absent key: an entry has at least one job.
 	c.Count = max(1, field(o, "repeat", 1, whole(0, MaxJobs)))
 	c.Every = o.duration("every")
 	c.Plan, c.Label = o.duration("plan"), o.text("class")

@@ -52,7 +52,7 @@ func dynamicClass(name, app string) Class {
 	case "sort":
 		b.maps, b.reduces = 320, 200
 	case "histogrammovies":
-		// Both read the same movie data, and TuMM has measured one of them.
+		// Both read the same movie data, and TuMM has measured one.
 		b = benchOf("histogramratings")
 		b.app = app
 	}

@@ -82,7 +82,8 @@ func (im *importer) past(p *PastJob, o *RumenOptions, chains map[string]*followe
 	case guessed > 0:
 		im.warn(0, "job %q: %d tasks have no times and get the median", p.ID, guessed)
 	}
-	// All of it, in place of what the Rumen form can state: a job asks here for what it asked for in the run.
+	// The whole request: a replayed job asks the scheduler for the same memory, processors and slow start as
+	// in the run. The Rumen form can state few of these.
 	j.Request = p.Request
 	// A local run records the default as if the job had stated it. TraceOptions.SlowStart is for
 	// jobs that stated none.

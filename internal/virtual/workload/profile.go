@@ -92,7 +92,7 @@ func MergeDepth(n int) float64 {
 		return 0
 	}
 	levels := bits.Len(uint(n)) - 1
-	// With n = 2^levels + r leaves, 2r of them are one level deeper than the others.
+	// With n = 2^levels + r leaves, 2r leaves are one level deeper than the others.
 	return float64(levels) + 2*float64(n-1<<levels)/float64(n)
 }
 

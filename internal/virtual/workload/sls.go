@@ -65,7 +65,7 @@ func ReadSLS(file string, in io.Reader, options TraceOptions) (*Trace, error) {
 			}
 			c := j
 			if i > 0 {
-				// Results are listed by name. The tasks are shared: nobody changes those of a Source.
+				// Results are listed by name. The copies share their tasks, which callers of a Source must not change.
 				c.Name = fmt.Sprintf("%s-%d", j.Name, i+1)
 			}
 			im.add(line, c)

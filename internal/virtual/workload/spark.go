@@ -278,7 +278,7 @@ func (s *spark) stages(j *sparkJob) ([]stage, error) {
 	index := map[int]int{}
 	for _, id := range slices.Sorted(maps.Keys(j.stages)) {
 		st := j.stages[id]
-		// Skipped stages are not parents either: what they would have made was there.
+		// Skipped stages are not parents either: their output was there already.
 		if len(st.tasks) == 0 {
 			continue
 		}

@@ -85,7 +85,7 @@ func (im *importer) addStages(line int, base Job, stages []stage) (last []int, o
 		}
 		for t := range j.Reduces {
 			// The traced stage began after its parents, so all of a task's time is after the last map.
-			// Without the mark the simulator would let a part of it overlap with the maps.
+			// Without the mark the simulator would let a part overlap with the maps.
 			j.Reduces[t].Fetch = -1
 		}
 		// Each parent is within the bound, their sum may not be.
@@ -98,7 +98,7 @@ func (im *importer) addStages(line int, base Job, stages []stage) (last []int, o
 		if jobs > 1 {
 			j.Name = fmt.Sprintf("%s/%s", base.Name, s.name)
 		}
-		// Parents come first in order, so jobOf holds what later stages look up.
+		// Parents come first in order, so jobOf has an entry when a later stage needs it.
 		jobOf[i] = len(im.jobs)
 		im.add(line, j)
 	}

@@ -199,7 +199,7 @@ func (c *Cluster) NodeCores(i int) int {
 		return g.Processors()
 	}
 	nodes := g.Count
-	// All nodes of the machine share its processors, also those of the groups after the first.
+	// All nodes of the machine share its processors, also nodes of the groups after the first.
 	for i++; i < len(c.Groups) && c.Groups[i].Beside; i++ {
 		nodes += c.Groups[i].Count
 	}

@@ -38,7 +38,7 @@ type PolicyUnderRules struct {
 // steady reports whether the rank is the same under all assumptions.
 func (p *PolicyUnderRules) steady() bool { return slices.Min(p.Ranks) == slices.Max(p.Ranks) }
 
-// sensitivity makes the tables, or none if the study varies neither rules nor worlds.
+// sensitivity makes the tables, or none if the study has one set of rules and one world.
 func (r *Result) sensitivity() []Sensitivity {
 	groups := make(map[point][]point) // by the other axes
 	var order []point

@@ -256,7 +256,7 @@ func tummFig6(x *lab) {
 	}
 	runs := x.play(setups...)
 	t := x.table("Seven maps", "map slots, fast:slow", "makespan (s)", "paper (s)")
-	// The text says that 3 s improve to 3 s; the figure has 2 s for 3:1 (tumm.md, A17).
+	// The text says that 3 s improve to 3 s; by its figure 3:1 takes 2 s.
 	for i, row := range [][2]string{{"2:2", "3"}, {"1:3", "4"}, {"3:1", "2"}} {
 		t.add(row[0], seconds(runs[i].Makespan), row[1])
 	}

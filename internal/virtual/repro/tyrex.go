@@ -314,7 +314,7 @@ func (o *tyOutcome) add(b *tyBatch, r outcome, first float64) {
 		}
 	}
 	// The span of submissions and not the makespan: the definition of load has it, and with it the loads of
-	// the partitions add up to the load (tyrex.md 3.7). The last large job would otherwise lower the use of
+	// the partitions add up to the load. The last large job would otherwise lower the use of
 	// both.
 	span := (last - r.Jobs[0].Submitted).Seconds()
 	one := first * tySlots * span // slot-seconds of P_1
@@ -730,7 +730,7 @@ func tyFig10(x *lab) {
 	done := func(o *tyOutcome) float64 { return mean(o.doneFirst) }
 	x.within("done", []float64{done(judged[0]), done(judged[1])}, "%s and %s", share(done(judged[0])), share(done(judged[1])))
 	static := done(at[2][3])
-	// "10 % higher" is read as 10 points (tyrex.md 3.10).
+	// "10 % higher" is read as 10 points; the paper may mean a tenth.
 	x.size("points", []float64{done(judged[2]) - static}, "%s against %s", share(done(judged[2])), share(static))
 	tyClaimSlowdown(x, judged)
 	most := 0.0

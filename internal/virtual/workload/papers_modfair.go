@@ -39,7 +39,7 @@ func modfairGenerators() []Generator {
 		for _, size := range []int{6, 10, 16, 21, 25} {
 			up = append(up, word(size, n))
 		}
-		// The paper gives no order (modfair.md, A17), and it matters: if jobs are classified once, as Figure
+		// The paper gives no order, and it matters: if jobs are classified once, as Figure
 		// 6 draws it, the shared pool of small jobs never acts on ascending sizes and takes four of five on
 		// descending ones.
 		down := slices.Clone(up)

@@ -104,6 +104,8 @@ func (l Locality) NodeShare() float64 { return collect.Locality(l).NodeShare() }
 // result puts together what the run measured.
 func (r *run) result(raw *sim.Result) (*Result, error) {
 	m := r.collector.Report(raw, r.bounds)
+	// A makespan below the lower bound is an error of the simulator, and the other numbers are then wrong,
+	// too.
 	if err := m.Check(); err != nil {
 		return nil, fmt.Errorf("sim: policy %s, seed %d: %w", r.config.Policy, r.config.Seed, err)
 	}
@@ -218,6 +220,7 @@ type Estimate struct{ Mean, Half float64 }
 // compare sums up the runs of each policy, of which there is one for each seed.
 func compare(runs []*Result, seeds int) *Comparison {
 	out := &Comparison{Runs: runs}
+	// runAll keeps the order of Compare: all seeds of a policy, then the next policy.
 	for i := 0; i < len(runs); i += seeds {
 		of := func(value func(*Result) float64) Estimate {
 			values := make([]float64, seeds)

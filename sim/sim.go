@@ -162,6 +162,7 @@ func runAll(ctx context.Context, configs []Config) ([]*Result, []*run, error) {
 		simulations[i] = runs[i].sim
 	}
 	raw, errs := sim.RunEach(simulations, 0)
+	// Runs that were cut short have results of their beginnings, which must not be compared.
 	if ctx.Err() != nil {
 		return nil, nil, context.Cause(ctx)
 	}
@@ -208,6 +209,8 @@ func prepare(ctx context.Context, c Config, mu *sync.Mutex) (*run, error) {
 	cluster := c.Cluster.internal()
 	model := c.Model.internal()
 	r := &run{config: c, jobs: jobs, bounds: collect.BoundsOf(&cluster, jobs, model)}
+	// The times of each job alone on this cluster, from which slowdowns are computed: the policy does not
+	// matter there.
 	ideal := collect.Ideal(&cluster, jobs, model)
 	r.collector, r.outcomes = collect.New(&cluster, jobs, ideal, false), collect.NewOutcomes(ideal)
 	observers := sim.Observers{r.collector, r.outcomes}
@@ -217,11 +220,14 @@ func prepare(ctx context.Context, c Config, mu *sync.Mutex) (*run, error) {
 	}
 	r.sim = sim.Config{Cluster: cluster, Policy: policy, Jobs: jobs, Seed: c.Seed, Model: model, Until: c.Until,
 		Details: true, Explain: c.Explain, Stop: func() error { return context.Cause(ctx) }, Observer: observers}
+	// Policy auto simulates futures itself; for all other policies this changes nothing.
 	forecast.Choosing(&r.sim)
 	return r, nil
 }
 
 func (m *Model) internal() sim.ModelConfig {
+	// No share of a reduce is guessed to be its shuffle: an overlap with the maps that the workload does not
+	// state would make runs do less work than it states.
 	out := sim.ModelConfig{EndsByRule: true, ShuffleShare: -1, Contention: true, FailureRate: m.FailureRate, MTBF: m.MTBF, MTTR: m.MTTR, NodeTimeout: m.NodeTimeout, TaskStartup: m.TaskStartup,
 		Straggler: sim.Straggler{Probability: m.Straggler, Factor: m.StragglerFactor}}
 	for _, c := range m.Crashes {

@@ -48,6 +48,21 @@ func TestResultOfARun(t *testing.T) {
 	}
 }
 
+// A reduce's Duration follows the last map, except for the part that Fetch states.
+func TestFetch(t *testing.T) {
+	for fetch, want := range map[time.Duration]time.Duration{0: 50 * time.Second, -1: 50 * time.Second, 10 * time.Second: 40 * time.Second} {
+		j := sim.Job{Name: "j", Maps: sim.Tasks(1, 20*time.Second), Reduces: []sim.Task{{Duration: 30 * time.Second, Fetch: fetch}}}
+		j.SlowStart = -1
+		r, err := sim.Run(t.Context(), sim.Config{Cluster: sim.Cluster{Groups: []sim.NodeGroup{{Count: 1, MapSlots: 1, ReduceSlots: 1}}}, Workload: sim.Jobs(j)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := r.Makespan - want; d < 0 || d > 3*time.Second {
+			t.Errorf("Fetch %v: the run took %v, want about %v", fetch, r.Makespan, want)
+		}
+	}
+}
+
 // The slowdown of a job is its response over its lower bound, and the summaries agree with the
 // jobs.
 func TestSlowdowns(t *testing.T) {

@@ -34,8 +34,8 @@ type Request = job.Request
 type Task struct {
 	Duration time.Duration
 	// Fetch is the part of a reduce's Duration in which it fetches map outputs, and which
-	// may overlap with the maps. 0 is a third of Duration. Negative means that Duration
-	// counts from the end of the last map.
+	// may overlap with the maps. With 0 or less all of Duration follows the end of the last
+	// map.
 	Fetch  time.Duration
 	Input  int64         // bytes read by a map, or fetched by a reduce if the maps have no Output
 	Output int64         // bytes written
@@ -65,12 +65,15 @@ type Workload struct {
 func Jobs(jobs ...Job) Workload {
 	list := make([]workload.Job, len(jobs))
 	for i, j := range jobs {
+		// After is shared and not copied, since no run changes it.
 		list[i] = workload.Job{Name: j.Name, Class: j.Class, Request: j.Request, Submit: j.Submit,
 			Maps: copyTasks(j.Maps), Reduces: copyTasks(j.Reduces), After: j.After}
 	}
 	return Workload{source: &workload.Trace{List: list}}
 }
 
+// Task and workload.Task have the same fields in the same order, and the compiler refuses the conversion once
+// they have not.
 func copyTasks(tasks []Task) []workload.Task {
 	list := make([]workload.Task, len(tasks))
 	for i, t := range tasks {

@@ -115,6 +115,7 @@ func foldReducer(fold func(a, b int64) int64, keep func(n int64) bool) func() ma
 	return func() mapreduce.Reducer {
 		var value []byte
 		return mapreduce.ReducerFunc(func(key []byte, values iter.Seq[[]byte], out *mapreduce.Emitter) error {
+			// No neutral element to begin with: a fold may be a minimum.
 			total, first := int64(0), true
 			for v := range values {
 				if n := mapreduce.Int64(v); first {

@@ -29,13 +29,6 @@
 // A job gives the same output for any number of reduces, any split size and any
 // memory limit, with or without the combiner. Records with equal keys reach the
 // reducer in the order of the input.
-// The life of a job: a planner (run.go, plan.go) compiles the Job for the engine (compile.go), cuts its input
-// into splits, and hands the plan to a target: the cluster in this process, or package remote. A worker of a
-// cluster starts the program again, and RunAttempt builds the same job from its recipe (attempt.go): the
-// app's name, the step and the parameters. An App may be a chain, whose function runs steps one after the
-// other (app.go, runapp.go). To add a setting of a job: a field of Job with its check in validate and its
-// translation in compile, and, if an attempt on another machine cannot derive it from the recipe, a field of
-// the recipe.
 package mapreduce
 
 import "iter"

@@ -58,6 +58,13 @@ func Permanent(err error) error { return retry.Permanent(err) }
 
 // planner plans jobs for one target and runs them there. Chains and mixes use
 // one planner for several jobs, from several goroutines at a time.
+//
+// The life of a job: the planner compiles the Job for the engine (compile.go), cuts its input into splits (plan.go), and
+// hands the plan to the target: the cluster in this process, or package remote. A worker of a cluster starts the
+// program again, and RunAttempt builds the same job from its recipe (attempt.go): the app's name, the step and
+// the parameters. An App may be a chain, whose function runs steps (app.go, runapp.go). A new setting of a job
+// is a field of Job with its check in validate and its translation in compile, and, if an attempt on another machine
+// cannot derive it from the recipe, a field of the recipe.
 type planner struct {
 	target  feature.Target
 	schemes *storage.Schemes // of inputs and outputs

@@ -61,6 +61,8 @@ func (r *renderer) node(n parse.Node, dot any) error {
 		return r.list(n.ElseList, dot)
 	case *parse.RangeNode:
 		v, err := pipe(n.Pipe, dot)
+		// A missing list renders nothing, as in Helm. Anything else, such as a map, would be rendered in
+		// another order than Helm's.
 		items, ok := v.([]any)
 		if err != nil || !ok && v != nil {
 			return errors.Join(err, unknown(n))
@@ -79,6 +81,7 @@ func unknown(n parse.Node) error { return fmt.Errorf("slotwise.yaml: %v is not s
 
 // pipe evaluates commands; each gets the value of the one before as its last argument.
 func pipe(p *parse.PipeNode, dot any) (v any, err error) {
+	// Variables are not needed by the chart, and the error keeps it so.
 	if len(p.Decl) > 0 {
 		return nil, unknown(p)
 	}
@@ -131,6 +134,7 @@ func argument(n parse.Node, dot any) (any, error) {
 		for _, name := range n.Ident {
 			fields, _ := dot.(map[string]any)
 			v, ok := fields[name]
+			// Helm renders "<no value>" for a missing name, which Kubernetes takes for a text.
 			if !ok {
 				return nil, fmt.Errorf("slotwise.yaml: %v: there is no value %s", n, name)
 			}
@@ -159,5 +163,6 @@ func isSet(v any) bool {
 	case map[string]any:
 		return len(v) > 0
 	}
+	// Kinds that YAML does not give.
 	return true
 }

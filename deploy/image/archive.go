@@ -29,6 +29,7 @@ func write(w io.Writer, tag, arch string, program, authorities []byte) error {
 		Platform: v1.Platform{Architecture: arch, OS: "linux"},
 		Config: v1.ImageConfig{
 			User: user + ":" + user, Entrypoint: []string{"/usr/local/bin/slotwise"}, WorkingDir: "/tmp",
+			// HOME, because caches go below it, and /tmp is the only directory that user 65532 may write.
 			Env:    []string{"PATH=/usr/local/bin", "HOME=/tmp"},
 			Labels: labels(tag),
 		},
@@ -82,6 +83,7 @@ func rootFS(program, authorities []byte) ([]byte, error) {
 	var b bytes.Buffer
 	t := tar.NewWriter(&b)
 	err := errors.Join(
+		// Each directory has an entry: a missing parent gets the mode and the owner that the runtime chooses.
 		addDir(t, "etc/", 0o755), addDir(t, "etc/ssl/", 0o755), addDir(t, "etc/ssl/certs/", 0o755), addDir(t, "tmp/", 0o1777),
 		addDir(t, "usr/", 0o755), addDir(t, "usr/local/", 0o755), addDir(t, "usr/local/bin/", 0o755),
 		addFile(t, "etc/passwd", 0o644, []byte("root:x:0:0::/:/nologin\nslotwise:x:"+user+":"+user+"::/tmp:/nologin\n")),
@@ -105,6 +107,7 @@ func addBlob(t *tar.Writer, blob []byte) error {
 
 // addFile adds a file of root.
 func addFile(t *tar.Writer, name string, mode int64, data []byte) error {
+	// No owner and no time, so that the archive has equal bytes wherever it is made.
 	h := &tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: mode, Size: int64(len(data)), ModTime: time.Unix(0, 0)}
 	if err := t.WriteHeader(h); err != nil {
 		return err

@@ -53,6 +53,7 @@ func run(o options) error {
 		defer os.RemoveAll(dir)
 		o.binary = filepath.Join(dir, "slotwise")
 		build := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", o.binary, "./cmd/slotwise")
+		// A static binary, because the image has no C library.
 		build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+o.arch)
 		if out, err := build.CombinedOutput(); err != nil {
 			return fmt.Errorf("building ./cmd/slotwise: %w\n%s", err, out)

@@ -98,6 +98,7 @@ func (b *builder) target(t target) ([]string, error) {
 // compile builds the static binary of a target, once.
 func (b *builder) compile(t target) (string, error) {
 	binary := filepath.Join(b.temp, t.system+"-"+t.arch, "slotwise")
+	// The host's own target was compiled first, for the manual pages.
 	if _, err := os.Stat(binary); err == nil {
 		return binary, nil
 	}
@@ -118,6 +119,7 @@ func sourceTime(binary string) (time.Time, error) {
 	if err != nil {
 		return time.Time{}, err
 	}
+	// The time of the commit and not of the build: two builds of one commit must have equal bytes.
 	for _, s := range info.Settings {
 		if s.Key == "vcs.time" {
 			return time.Parse(time.RFC3339, s.Value)

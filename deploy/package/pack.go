@@ -73,6 +73,7 @@ func (b *builder) packed(dir, format string, content []file) (files.Contents, er
 	}
 	for _, f := range content {
 		switch {
+		// Debian's policy wants the license there (12.5).
 		case format == "deb" && f.path == "share/doc/slotwise/LICENSE":
 			f.path = "share/doc/slotwise/copyright"
 		case format == "deb" && f.path == zshCompletion:
@@ -92,6 +93,7 @@ func (b *builder) packed(dir, format string, content []file) (files.Contents, er
 		}
 	}
 	for _, f := range []struct{ name, destination, kind string }{
+		// An upgrade keeps the administrator's changes and puts the new file beside them.
 		{"master.yaml", "/etc/slotwise/master.yaml", files.TypeConfigNoReplace},
 		{"worker.yaml", "/etc/slotwise/worker.yaml", files.TypeConfigNoReplace},
 		{"sysusers.conf", "/usr/lib/sysusers.d/slotwise.conf", files.TypeFile},

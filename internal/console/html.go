@@ -105,6 +105,7 @@ func (p *page) html() g.Node {
 // message reports the effect of an action, or its failure.
 func (p *page) message() g.Node {
 	if p.Refused {
+		// An alert interrupts a screen reader; a status waits until it pauses.
 		return h.P(h.Class("alert"), h.Role("alert"), g.Text(p.Message))
 	}
 	return h.P(h.Class("message"), h.Role("status"), g.Text(p.Message))
@@ -186,11 +187,14 @@ func (t tile) html() g.Node {
 	if t.State != "alive" {
 		mark = strings.TrimSpace("! " + mark)
 	}
+	// The hidden words are the link's name for screen readers, which skip the short name that is seen. A
+	// pointer gets the words as a title.
 	return h.Li(h.A(h.Class(t.Class), href(t.Href), h.Title(t.Words), g.If(mark != "", h.Span(h.Aria("hidden", "true"), bdi(mark))), h.Span(h.Class("hidden"), g.Text(t.Words))))
 }
 
 // progress is a progress bar for a share.
 func progress(share float64, label string) g.Node {
+	// An element of HTML and no box with a width: the content security policy permits no style attributes.
 	return h.Progress(h.Max("1"), h.Value(fmt.Sprint(share)), h.Aria("label", label))
 }
 
@@ -379,8 +383,11 @@ func (c *chart) html() g.Node {
 		role = "group"
 	}
 	return h.Figure(optional("id", figure),
+		// A role, because without one some screen readers read each text of a drawing and others skip it
+		// whole.
 		h.SVG(h.Class("chart"), h.Height(height), h.Role(role), h.Aria("label", c.Title+". "+c.Desc),
 			g.Map(c.YTicks, func(t svg.Tick) g.Node {
+				// Left of the drawing, in the padding that the style sheet gives to charts.
 				return g.El("text", h.Class("y"), g.Attr("x", "-6"), g.Attr("y", fmt.Sprintf("%.0f", t.At+svg.Baseline)), g.Text(t.Label))
 			}),
 			// The inner drawing is stretched to any width; preserveAspectRatio would otherwise centre it

@@ -280,6 +280,8 @@ func jobTable(id, caption string, jobs []*slotwisev1.JobStatus, links filterLink
 		{Key: "job", Name: "Job"}, {Key: "name", Name: "Name"}, {Key: "user", Name: "User", Minor: true}, {Key: "pool", Name: "Pool"}, {Key: "priority", Name: "Priority", DataOnly: true},
 		{Key: "state", Name: "State"}, {Key: "maps", Name: "Maps"}, {Key: "reduces", Name: "Reduces"}, {Key: "submitted", Name: "Submitted", Minor: true},
 		{Key: "took_ms", Name: "Time", Number: true}, {Key: "position", Name: "Place", DataOnly: true}, {Key: "end", Name: "Expected end", DataOnly: true}, {Key: "waiting", Name: "Waits for", DataOnly: true},
+		// Programs get the three columns above. A page has one text instead, because three columns of
+		// sentences would leave no room for the others.
 		{Key: "outlook", Name: "End and reason", PageOnly: true},
 	}}
 	for _, j := range jobs {

@@ -58,6 +58,8 @@ func (s *Server) policyChange(r *http.Request, pol *source.Policy, now time.Time
 
 // installForm installs a policy with the parameters that a user has given as text, and with set.
 func installForm(name, given string, set map[string]string) form {
+	// The name and the parameters go along as hidden fields, so that the installed policy is the previewed
+	// one.
 	f := form{Action: "/ui/policy", Button: "Install " + cut(name, 80), Danger: true, Open: true,
 		Note:   "Running attempts continue. From the next heartbeat on, the new policy assigns tasks.",
 		Fields: []field{{Name: "name", Value: name, Type: "hidden"}, {Name: "set", Value: given, Type: "hidden"}}}

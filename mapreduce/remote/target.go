@@ -198,6 +198,7 @@ func (e *jobError) Is(target error) bool {
 	}
 	want := target.Error()
 	// An occurrence inside another word does not count, and a later one may.
+	// An error without a text would be found in every message.
 	for from := 0; want != ""; from++ {
 		i := strings.Index(e.text[from:], want)
 		if i < 0 {

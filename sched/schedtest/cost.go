@@ -39,6 +39,7 @@ func (s *suite) cost(t *testing.T) {
 	tooSteep := func() bool { return s.CostRatio == 0 && ratio > freeCost && growth > maxGrowth }
 	// The smallest time of each cluster counts: other load on the machine only adds.
 	for round := 0; round < rounds || round < most && (tooMuch() || tooSteep()); round++ {
+		// In turn, so that a machine that gets slower for a while slows all three.
 		for _, c := range []*fullload.Cluster{fifo, few, many} {
 			began := s.Clock()
 			c.Work(beats)

@@ -77,6 +77,7 @@ func Conformance(t *testing.T, c Config) {
 		t.Fatal(err)
 	}
 	s := &suite{Config: c, registry: registry}
+	// Before the subtests: a misspelt name would fail all subtests with the same words.
 	if _, err := s.tryBuild(c.Policy); err != nil {
 		t.Fatal(err)
 	}
@@ -112,6 +113,7 @@ func (s *suite) build(t fatalf, name string) sched.Policy {
 
 func (s *suite) tryBuild(name string) (sched.Policy, error) {
 	opt := sched.Options{Seed: seed}
+	// The parameters are the tested policy's; fifo, which some scripts swap in, has its defaults.
 	if name == s.Policy {
 		opt.Set = s.Set
 	}
@@ -170,6 +172,8 @@ type script struct {
 func (s *suite) play(t *rapid.T, between func(*trackertest.FakeCluster)) *script {
 	p := &script{suite: s, first: s.Policy}
 	restart := false
+	// Three of seven scripts keep one policy. A swap finds a policy that must have heard of all jobs from the
+	// beginning, and a restart finds a policy that forgets.
 	switch rapid.IntRange(0, 6).Draw(t, "swap") {
 	case 0:
 		p.first, p.next = policies.Default, []string{s.Policy}
@@ -180,6 +184,7 @@ func (s *suite) play(t *rapid.T, between func(*trackertest.FakeCluster)) *script
 	}
 	p.FakeCluster = trackertest.NewFakeCluster(t, s.build(t, p.first))
 	p.Boundless = s.OwnLimits
+	// So that even the shortest script has a node.
 	p.Join("n1", 2, 1)
 	for i, name := range append([]string{p.first}, p.next...) {
 		switch {

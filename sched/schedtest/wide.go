@@ -20,6 +20,8 @@ func (s *suite) wide(t *testing.T) {
 	narrow := newBusy(s.build(t, s.Policy)).measure(t, 0)
 	wide := newBusy(s.build(t, s.Policy)).measure(t, 2*trackertest.SlotMemory)
 	t.Logf("a job of ordinary tasks took %d rounds, one of wide tasks %d", narrow, wide)
+	// A reservation must wait until two slots of one node are free, which takes a few tasks' times.
+	// Starvation takes for ever; measure gives up after 3,000 rounds.
 	if limit := 4*narrow + 60; wide > limit {
 		t.Errorf("the job of wide tasks took %d rounds, should take at most %d: a job of ordinary tasks took %d", wide, limit, narrow)
 	}
@@ -44,6 +46,7 @@ func newBusy(p sched.Policy) *busy {
 
 // measure returns how many rounds a job takes that asks for that much memory.
 func (b *busy) measure(t *testing.T, memory int64) int {
+	// Until the cluster is full: the measured job must not find the slots of an empty one.
 	for range 30 {
 		b.play()
 	}
@@ -86,6 +89,8 @@ func (b *busy) play() {
 		}
 		for _, e := range b.Step(b.now(), hb) {
 			if e.Kind == tracker.Launch {
+				// Three to seven rounds, by a rule and not at random, so that two policies meet the same
+				// stream.
 				b.ends[e.Attempt] = b.round + 3 + int(e.Attempt.Job+job.ID(e.Attempt.Index))*7%5
 			}
 		}

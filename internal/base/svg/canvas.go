@@ -28,6 +28,8 @@ func number(v float64) string {
 // forbids become U+FFFD, so that no name can spoil a drawing.
 func escape(s string) string {
 	s = strings.Map(func(r rune) rune {
+		// XML 1.0 has no escape for them: one in a job's name would make a browser show an error instead of
+		// the page's chart.
 		if r < ' ' && r != '\t' && r != '\n' || r == 0xfffe || r == 0xffff {
 			return 0xfffd
 		}

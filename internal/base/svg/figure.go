@@ -173,6 +173,7 @@ func (a Axis) ends() (low, high float64) {
 	}
 	low, high = finite(a.Low, 0), finite(a.High, 1)
 	switch {
+	// A logarithm has no place for these values: the axis shows a decade, and all marks are at its lower end.
 	case a.Log && high <= 0:
 		return 0.1, 1
 	case a.Log && low <= 0:
@@ -206,6 +207,7 @@ func (a Axis) ticks(n int) []Tick {
 	default:
 		list = Ticks(low, high, n)
 	}
+	// A clone, because Fixed returns the caller's slice.
 	list = slices.DeleteFunc(slices.Clone(list), func(t Tick) bool { return !(t.At >= low && t.At <= high) })
 	for i := range list {
 		list[i].Label = cut(list[i].Label, textSize, mostName)
@@ -231,6 +233,7 @@ func (f *Figure) layout() ([]*placed, float64) {
 	panels := make([]*placed, len(f.Panels))
 	left := 0.
 	for i, p := range f.Panels {
+		// A label for each 32 units: two lines of text, so that none overlap.
 		panels[i] = &placed{Panel: p, yTicks: p.Y.ticks(max(3, int(p.Height/32)))}
 		at := edge + widest(panels[i].yTicks) + tickLength + 4
 		if p.Y.Label != "" {
@@ -351,6 +354,8 @@ func (p *placed) draw(c *Canvas) {
 			c.Text("x", at, p.bottom+tickLength+textSize+1, t.Label)
 		}
 	}
+	// Marks cover the grid, and the axes cover the marks: a bar of full height must not hide the line below
+	// it.
 	for _, m := range p.Marks {
 		m.draw(c, p.x, p.y)
 	}

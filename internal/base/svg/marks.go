@@ -104,6 +104,7 @@ func (b Boxes) draw(c *Canvas, x, y Scale) {
 		left, right := x.At(r.Left), x.At(r.Right)
 		low, high := y.At(r.Bottom), y.At(r.Top)
 		width := right - left
+		// Narrow boxes keep their breadth, because the gap would take most of a box.
 		if width > 4*b.Gap {
 			width -= b.Gap
 		}

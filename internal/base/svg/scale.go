@@ -44,6 +44,7 @@ func logarithm(x float64) float64 {
 	// keep the compiler from fusing a product with a sum.
 	z := (fraction - 1) / (fraction + 1)
 	square, sum := float64(z*z), 0.
+	// At |z| = 1/3 the first term that is left out is 3^-37/37, below the last bit.
 	for k := 35; k >= 1; k -= 2 {
 		sum = 1/float64(k) + float64(square*sum)
 	}
@@ -101,7 +102,9 @@ func Steps(low, high float64, n int) []float64 {
 
 // multiples returns the multiples of step from low to high, which must be few.
 func multiples(low, high, step float64) (list []float64) {
+	// The margin keeps a multiple that lies at low but for a rounding error.
 	first := math.Ceil(low/step - 1e-9)
+	// The bound ends the loop where step is lost in a large v.
 	for k := range 20 {
 		v := rounded(float64((first + float64(k)) * step))
 		if v > high && v-high > step/1e6 {

@@ -55,6 +55,7 @@ func fileSheet() string {
 		return strings.NewReplacer(pairs...).Replace(rules)
 	}
 	return "text { font-family: " + fonts + " }\n" + resolve(func(c colour) string { return c.light }) +
+		// Twice the rules: a viewer that does not know the media query skips these and shows the light theme.
 		"@media (prefers-color-scheme: dark) {\n" + resolve(func(c colour) string { return c.dark }) + "}\n"
 }
 
@@ -83,6 +84,7 @@ var widths = [...]uint16{
 
 // textWidth returns the width of a text of a size, about as a viewer draws it. Letters outside
 // ASCII count as wide ones, and letters of Asia's scripts as squares.
+// Measured with a table, because nothing here can ask a browser: a layout that is a few percent off is fine.
 func textWidth(text string, size float64) float64 {
 	sum := 0
 	for _, r := range text {

@@ -93,6 +93,8 @@ func (c *Cluster) StartWorker(name string, args ...string) *Worker {
 	c.T.Helper()
 	dir := filepath.Join(c.Dir, name)
 	w := &Worker{c.Start(name, append([]string{"worker", "--master", c.URL, "--dir", dir, "--name", name,
+		// One slot of each kind makes schedules predictable. A nearly full disk of the machine must not stop
+		// the worker.
 		"--map-slots", "1", "--reduce-slots", "1", "--memory", "64MiB", "--min-free", "1"}, args...)...), dir}
 	w.Says("registered")
 	return w
@@ -119,6 +121,7 @@ func (c *Cluster) Submit(args ...string) (status int, out string) {
 	ctx, cancel := context.WithTimeout(c.T.Context(), c.Patience)
 	defer cancel()
 	cmd := c.Command(append([]string{"submit", "--master", c.URL, "--wait", "--no-progress"}, args...)...)
+	// SIGTERM and not a kill: submit then kills the job and prints its last status, which the failure needs.
 	stop := context.AfterFunc(ctx, func() { cmd.Process.Signal(syscall.SIGTERM) })
 	defer stop()
 	return c.output(cmd)

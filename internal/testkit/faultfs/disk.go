@@ -120,6 +120,8 @@ func (d *Disk) Crash(rng *rand.Rand) *Disk {
 	after := d.Kill()
 	kept := make([]bool, len(after.disk.pending))
 	for i := range kept {
+		// Each by itself: disks reorder what no barrier separates. apply then adds the changes that these
+		// depend on.
 		kept[i] = rng.IntN(2) > 0
 	}
 	apply(after.disk.pending, kept)
@@ -308,6 +310,8 @@ func (d *Disk) rename(from, to string, replace bool) error {
 		case there != nil && len(there.entries) > 0:
 			return nil, syscall.ENOTEMPTY
 		}
+		// One change: a journal of a file system has a rename as a whole, so that a crash never shows both
+		// names or none.
 		return change{{source, oldName, nil}, {target, newName, n}}, nil
 	})
 }
@@ -406,6 +410,8 @@ func (d *Disk) SyncDir(dir string) error {
 	}
 	kept := make([]bool, len(d.disk.pending))
 	for i, c := range d.disk.pending {
+		// A rename between two directories becomes durable with either: a journal writes it as one
+		// transaction.
 		kept[i] = slices.ContainsFunc(c, func(e edit) bool { return e.dir == n })
 	}
 	d.disk.pending = apply(d.disk.pending, kept)
@@ -415,6 +421,7 @@ func (d *Disk) SyncDir(dir string) error {
 // roomLocked returns how many bytes the disk can still take.
 func (d *Disk) roomLocked() int64 {
 	if !d.disk.limited {
+		// No limit, and far enough from overflowing when a length is compared with it.
 		return 1 << 62
 	}
 	left := d.disk.limit

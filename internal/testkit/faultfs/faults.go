@@ -234,6 +234,7 @@ func (f *Faults) read(path string, p []byte, off int64, readAt func([]byte, int6
 
 // write calls write, with half of the bytes if a rule makes it fail.
 func (f *Faults) write(path string, p []byte, write func([]byte) (int, error)) (int, error) {
+	// Before Changing, which may be the call that stops the process.
 	dead := f.Stopped()
 	err := f.Changing(Write, path)
 	if err == nil {

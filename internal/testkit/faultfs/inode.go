@@ -154,6 +154,8 @@ func (n *inode) tear(rng *rand.Rand) []byte {
 		size = len(n.data)
 	}
 	out := make([]byte, size)
+	// Bytes beyond the old end that no page filled stay zero, as on a file system that extends a file before
+	// it writes.
 	copy(out, n.disk)
 	for at := 0; at < size; at += page {
 		if n.dirty[at/page] && at < len(n.data) && rng.IntN(3) > 0 {
@@ -181,6 +183,7 @@ func (n *inode) write(p []byte, at int) {
 // the same.
 func (n *inode) sync(fails bool) {
 	if !fails {
+		// The length is synced with the data, a truncation, too.
 		disk := make([]byte, len(n.data))
 		copy(disk, n.disk)
 		for k := range n.dirty {
@@ -243,6 +246,7 @@ func (f *file) Write(p []byte) (int, error) {
 		if room := f.d.roomLocked(); int64(len(p)) > room {
 			p, err = p[:room], syscall.ENOSPC
 		}
+		// At each Write, because another descriptor may have appended meanwhile.
 		if f.appends {
 			f.at = len(f.n.data)
 		}
@@ -269,6 +273,7 @@ func (f *file) Sync() error {
 	}
 	f.d.disk.Lock()
 	defer f.d.disk.Unlock()
+	// Also after an injected error: the pages are marked as clean although the disk lacks them, as on Linux.
 	f.n.sync(err != nil)
 	return err
 }

@@ -247,6 +247,8 @@ func (o treeOps) Put(ctx context.Context, name string, content []byte) error {
 	if err != nil || len(content) == 0 {
 		return err
 	}
+	// HDFS creates a file before it has content, so a marker may be found empty. The protocol must not read
+	// it as complete.
 	_, err = (&file{d: o.t.Disk, n: n, path: name}).Write(content)
 	return err
 }
@@ -259,6 +261,7 @@ func (o treeOps) Remove(ctx context.Context, name string) error {
 	if o.t.flavour.Local {
 		return o.t.RemoveAll(name)
 	}
+	// The NameNode removes a directory with all below it in one edit.
 	return o.t.change(Remove, name, func() (change, error) {
 		dir, base, err := o.t.parentLocked(name)
 		if errors.Is(err, fs.ErrNotExist) {
@@ -298,6 +301,7 @@ func (o treeOps) MakeRoot(ctx context.Context, root string, private bool) error 
 // Mkdir implements storage.RenameOps.
 func (o treeOps) Mkdir(ctx context.Context, dir string) error {
 	err := cmp.Or(ctx.Err(), o.t.Disk.Mkdir(dir, 0o777))
+	// mkdirs of HDFS succeeds for a directory that exists, and two attempts may make one at once.
 	if n, bad := o.t.find(dir); errors.Is(err, fs.ErrExist) && bad == nil {
 		if !n.mode.IsDir() {
 			return pathError("mkdir", dir, syscall.ENOTDIR)

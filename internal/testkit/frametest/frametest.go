@@ -18,6 +18,8 @@ import (
 
 // Handle has a mux serve a service of workers: its requests, and its frames at frames.Path, with messages of
 // at most a number of bytes. Connections end with ctx.
+// Unlike the master's server it has no time limits, no authentication and no counters, and it answers calls
+// in any order, as the protocol permits.
 func Handle(ctx context.Context, mux *http.ServeMux, s slotwisev1connect.WorkerServiceHandler, most int) {
 	mux.Handle(slotwisev1connect.NewWorkerServiceHandler(s, connect.WithReadMaxBytes(most)))
 	mux.HandleFunc("POST "+frames.Path, func(w http.ResponseWriter, r *http.Request) {
@@ -37,6 +39,8 @@ func Handle(ctx context.Context, mux *http.ServeMux, s slotwisev1connect.WorkerS
 				return
 			}
 			raw, call := make([]byte, head.Length), &slotwisev1.WorkerCall{}
+			// Read although it may be too large: the next head follows it, and closing the connection would
+			// hide the error that the worker must get.
 			if _, err := io.ReadFull(stream, raw); err != nil || proto.Unmarshal(raw, call) != nil {
 				return
 			}
@@ -44,6 +48,8 @@ func Handle(ctx context.Context, mux *http.ServeMux, s slotwisev1connect.WorkerS
 				sender.Send(head.Number, frames.ErrorAnswer(connect.NewError(connect.CodeResourceExhausted, errors.New("the message is too large"))))
 				continue
 			}
+			// Each call in a goroutine, as with requests over HTTP: a heartbeat must not wait for a call that
+			// a test holds up.
 			go func() {
 				a, err := dispatch(ctx, s, call)
 				if ctx.Err() != nil {

@@ -37,6 +37,7 @@ func withLock(path string, f func() error) error {
 	return f()
 }
 
+// flock repeats the call when a signal interrupts it: Go's runtime preempts goroutines by signals.
 func flock(f *os.File, how int) error {
 	for {
 		if err := syscall.Flock(int(f.Fd()), how); err != syscall.EINTR {
@@ -58,6 +59,8 @@ func Cached(name string, files []string, make func(dir string) error) (string, e
 		if err != nil {
 			return "", err
 		}
+		// A changed pom.xml or go.mod gives another directory, so old programs are never used with new
+		// settings.
 		sum.Write(b)
 	}
 	dir := filepath.Join(cache, fmt.Sprintf("%s-%.8x", name, sum.Sum(nil)))
@@ -65,6 +68,7 @@ func Cached(name string, files []string, make func(dir string) error) (string, e
 		if _, err := os.Stat(dir); err == nil {
 			return nil
 		}
+		// Renamed when it is complete. A build that was killed leaves it, and the next one removes it.
 		tmp := dir + ".tmp"
 		if err := errors.Join(os.RemoveAll(tmp), os.MkdirAll(tmp, 0o755)); err != nil {
 			return err

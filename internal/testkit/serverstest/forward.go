@@ -85,6 +85,7 @@ func (f *forwarder) pipe(dst, src net.Conn) {
 	defer f.mu.Unlock()
 	for _, c := range []net.Conn{dst, src} {
 		delete(f.mu.conns, c)
+		// Both directions end together. Hadoop's protocols never close only one half of a connection.
 		_ = c.Close()
 	}
 }

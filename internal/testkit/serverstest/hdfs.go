@@ -160,6 +160,8 @@ func (s *hdfsServer) start(ctx context.Context, dataNodes int) error {
 	for i := range dataNodes {
 		host := s.host
 		if host == loopback {
+			// Another address for each: block locations name hosts by address, and with one address all data
+			// would be local.
 			host = fmt.Sprintf("127.0.0.%d", i+2)
 		}
 		if err := s.startDataNode(host); err != nil {
@@ -232,7 +234,8 @@ func (s *hdfsServer) configure(dir, nameNode string, own map[string]string) erro
 		"hadoop.http.staticuser.user":        superUser,
 	}
 	hdfs := map[string]string{
-		"dfs.replication":                    strconv.Itoa(replicas),
+		"dfs.replication": strconv.Itoa(replicas),
+		// Small enough that the 20 MiB of the conformance suite have three blocks.
 		"dfs.blocksize":                      strconv.Itoa(8 << 20),
 		"dfs.namenode.rpc-address":           nameNode,
 		"dfs.namenode.http-address":          strings.TrimPrefix(s.HTTP, "http://"),
@@ -245,15 +248,17 @@ func (s *hdfsServer) configure(dir, nameNode string, own map[string]string) erro
 		"dfs.datanode.directoryscan.threads": "1",
 		// Tests write small blocks. The NameNode notices dead nodes within seconds
 		// instead of ten minutes.
-		"dfs.namenode.fs-limits.min-block-size":                     "1024",
-		"dfs.heartbeat.interval":                                    "1",
-		"dfs.namenode.heartbeat.recheck-interval":                   "5000",
-		"dfs.namenode.stale.datanode.interval":                      "5000",
-		"dfs.namenode.avoid.read.stale.datanode":                    "true",
-		"dfs.namenode.avoid.write.stale.datanode":                   "true",
-		"dfs.namenode.datanode.registration.ip-hostname-check":      "false",
-		"dfs.datanode.ec.reconstruction.threads":                    "1",
-		"dfs.namenode.edits.noeditlogchannelflush":                  "true",
+		"dfs.namenode.fs-limits.min-block-size":                "1024",
+		"dfs.heartbeat.interval":                               "1",
+		"dfs.namenode.heartbeat.recheck-interval":              "5000",
+		"dfs.namenode.stale.datanode.interval":                 "5000",
+		"dfs.namenode.avoid.read.stale.datanode":               "true",
+		"dfs.namenode.avoid.write.stale.datanode":              "true",
+		"dfs.namenode.datanode.registration.ip-hostname-check": "false",
+		"dfs.datanode.ec.reconstruction.threads":               "1",
+		// No fsync of the edit log: no test cuts the power of a NameNode.
+		"dfs.namenode.edits.noeditlogchannelflush": "true",
+		// The NameNode would avoid busy DataNodes, and among four find none for a new block.
 		"dfs.namenode.redundancy.considerLoad":                      "false",
 		"dfs.namenode.decommission.interval":                        "1",
 		"dfs.namenode.path.based.cache.refresh.interval.ms":         "3600000",
@@ -262,6 +267,7 @@ func (s *hdfsServer) configure(dir, nameNode string, own map[string]string) erro
 		"dfs.namenode.read-lock-reporting-threshold-ms":             "60000",
 		"dfs.client.block.write.replace-datanode-on-failure.policy": "NEVER",
 	}
+	// The test's settings first: a daemon's own addresses and directories are not for tests to change.
 	maps.Copy(hdfs, s.settings)
 	maps.Copy(hdfs, own)
 	// The HTTP servers do not start without these directories, which Maven's jars lack.
@@ -329,6 +335,7 @@ func jvm(jars, dir, classes string) []string {
 func startJava(jars, dir, name, classes string, env []string, class string, args ...string) (*process, error) {
 	argv := append(jvm(jars, dir, classes),
 		"-Djava.net.preferIPv4Stack=true", "-Dhadoop.home.dir="+dir, "-Dhadoop.log.dir="+dir, "-Dyarn.log.dir="+dir)
+	// Hadoop reads private fields of these packages, which Java 17 forbids otherwise.
 	for _, p := range []string{"lang", "util", "net", "io", "nio"} {
 		argv = append(argv, "--add-opens=java.base/java."+p+"=ALL-UNNAMED")
 	}

@@ -127,6 +127,7 @@ func startKeeper(kind, dir string) error {
 	cmd := exec.Command(bin, "keep", kind)
 	cmd.Dir = src
 	cmd.Stdout, cmd.Stderr = log, log
+	// An interrupt at the terminal goes to all processes of go test, and must not reach this one.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := cmd.Start(); err != nil {
 		return err
@@ -150,6 +151,7 @@ func awaitState(dir string) ([]byte, error) {
 			return nil, errors.New(k.Error)
 		case err == nil:
 			return k.Servers, nil
+		// A keeper that ended without a state, or one that hangs.
 		case !locked(filepath.Join(dir, keptFile)) && time.Now().After(started), time.Now().After(deadline):
 			return nil, fmt.Errorf("the keeper is not ready: %w: %s", err, tail(filepath.Join(dir, "keeper.log")))
 		}
@@ -179,6 +181,8 @@ func Keep(ctx context.Context, kind string) error {
 		return err
 	}
 	defer own.Close()
+	// The lock decides and not the state file: a keeper that was killed leaves its file, and the kernel frees
+	// its lock.
 	if err := flock(own, syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		return nil // another keeper runs
 	}
@@ -187,10 +191,14 @@ func Keep(ctx context.Context, kind string) error {
 		return err
 	}
 	defer os.RemoveAll(runDir)
+	// The error goes into the state file, where the tests that wait find it at once instead of after
+	// startLimit.
 	servers, stop, err := startKind(ctx, kind, runDir)
 	if err != nil {
 		return errors.Join(err, publish(dir, kept{Keeper: os.Getpid(), Error: err.Error()}))
 	}
+	// Deferred after the removal of runDir and so called before it: the servers end before their data are
+	// removed.
 	defer stop()
 	state, err := json.Marshal(servers)
 	if err != nil {
@@ -217,6 +225,7 @@ func Stop(kind string) error {
 	if err := errors.Join(err, json.Unmarshal(b, &k)); err != nil {
 		return err
 	}
+	// The number is not another process's: the keeper's lock was held a moment ago.
 	if err := syscall.Kill(k.Keeper, syscall.SIGTERM); err != nil {
 		return fmt.Errorf("stopping the keeper of %s: %w", kind, err)
 	}
@@ -279,6 +288,7 @@ func watch(ctx context.Context, dir string, own *os.File) error {
 			idle = 0
 			continue
 		}
+		// Held for this look only, or a process that comes now would wait for its lease.
 		if err := flock(lease, syscall.LOCK_UN); err != nil {
 			return err
 		}
@@ -292,6 +302,8 @@ func watch(ctx context.Context, dir string, own *os.File) error {
 			if done = flock(lease, syscall.LOCK_EX|syscall.LOCK_NB) == nil; !done {
 				return nil
 			}
+			// Both under the starting lock: the next process must find either a living keeper or none, and
+			// never the state of a dead one.
 			return errors.Join(os.Remove(filepath.Join(dir, stateFile)), own.Close())
 		})
 		if done || err != nil {

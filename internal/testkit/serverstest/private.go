@@ -58,6 +58,7 @@ func Own(ctx context.Context, kind, dir string, dataNodes int, in io.Reader, out
 	if err := json.NewEncoder(out).Encode(p); err != nil {
 		return err
 	}
+	// The end of in is the end of the parent: its servers must not outlive it.
 	lines := bufio.NewScanner(in)
 	for lines.Scan() {
 		command, host, _ := strings.Cut(lines.Text(), " ")

@@ -69,6 +69,7 @@ func await(ctx context.Context, what string, ready func(context.Context) error, 
 	ctx, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()
 	for {
+		// Before the processes are looked at: a server that is ready and ends at once has still been ready.
 		err := ready(ctx)
 		if err == nil {
 			return nil
@@ -106,6 +107,7 @@ func freePorts(n int) (ports []int, err error) {
 		port := 16384 + rand.IntN(16384)
 		l, lerr := net.Listen("tcp4", fmt.Sprintf("127.0.0.1:%d", port))
 		if lerr == nil {
+			// All are held until the last one is chosen, so no port is chosen twice.
 			defer l.Close()
 			ports = append(ports, port)
 		} else if err = errors.Join(err, lerr); tries > 100*n {

@@ -57,11 +57,14 @@ func (s *s3Server) launch(ctx context.Context, dir string) (err error) {
 		}
 	}
 	addr := s.Endpoint[len("http://"):]
+	// Metadata go to files (--sidecar), because tmpfs and some CI file systems have no extended attributes.
+	// --keep-alive is off by default, and then each request would open a connection.
 	s.proc, err = startProcess(dir, "s3", env, bin, "--port", addr, "--quiet", "--keep-alive",
 		"posix", "--sidecar", meta, data)
 	if err != nil {
 		return err
 	}
+	// A connection is enough: the server listens after it has opened its bucket.
 	err = await(ctx, "the S3 server", func(ctx context.Context) error {
 		c, err := (&net.Dialer{}).DialContext(ctx, "tcp", addr)
 		if err != nil {

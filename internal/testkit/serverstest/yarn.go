@@ -81,16 +81,18 @@ func (y *YARN) start(ctx context.Context, jars string, nodeManagers int, setting
 	y.HTTP = fmt.Sprintf("http://127.0.0.1:%d", ports[4])
 	site := func(own map[string]string) map[string]string {
 		conf := map[string]string{
-			"yarn.resourcemanager.hostname":                           "127.0.0.1",
-			"yarn.application.classpath":                              jars + "/*",
-			"yarn.webapp.api-service.enable":                          "true",
-			"yarn.acl.enable":                                         "true",
+			"yarn.resourcemanager.hostname":  "127.0.0.1",
+			"yarn.application.classpath":     jars + "/*",
+			"yarn.webapp.api-service.enable": "true",
+			"yarn.acl.enable":                "true",
+			// With the default, *, every user is an administrator, and no queue would be closed to anyone.
 			"yarn.admin.acl":                                          "nobody",
 			"yarn.nodemanager.resource.memory-mb":                     strconv.Itoa(nodeMemory),
 			"yarn.nodemanager.resource.cpu-vcores":                    strconv.Itoa(nodeCores),
 			"yarn.scheduler.minimum-allocation-mb":                    "64",
 			"yarn.nodemanager.vmem-check-enabled":                     "false", // of a JVM and of Go it says nothing
 			"yarn.resourcemanager.nodemanagers.heartbeat-interval-ms": "250",
+			// A developer's disk is often more than 90 % full, from where on YARN takes no container.
 			"yarn.nodemanager.disk-health-checker.max-disk-utilization-per-disk-percentage": "99.9",
 			"yarn.nodemanager.disk-health-checker.min-free-space-per-disk-mb":               "0",
 			// The service master would otherwise keep half a gigabyte.
@@ -214,6 +216,8 @@ func (y *YARN) stop() {
 	if err != nil {
 		return
 	}
+	// Containers run in sessions of their own, so no process group has them. Their working directory gives
+	// them away.
 	for _, dir := range dirs {
 		at, err := os.Readlink(dir)
 		pid, numeric := strconv.Atoi(filepath.Base(filepath.Dir(dir)))

@@ -112,6 +112,7 @@ func RunCrashes(t *testing.T, target CrashTarget) {
 				for r.killedAt(kills) {
 					kills++
 				}
+				// Operations that are not counted would let the test pass without a kill.
 				if kills < 2 {
 					t.Errorf("only %d operations were seen", kills)
 				}
@@ -135,7 +136,9 @@ type crashRun struct {
 // false if the job had ended before that number of operations.
 func (r crashRun) killedAt(after int) bool {
 	r.Helper()
+	// -1 is the undisturbed recovery.
 	for kills := -1; ; kills++ {
+		// A new machine each time: a recovery changes the state that the kill has left.
 		m, killed := r.killJob(after)
 		r.what = fmt.Sprintf("killed after %d operations, then %s", after, r.recovery)
 		r.checkReaders(m)
@@ -160,6 +163,8 @@ func (r crashRun) killedAt(after int) bool {
 				r.Fatalf("%s: the commit succeeded and the output is the old one", r.what)
 			}
 		}
+		// The recovery did not end. A reader must be safe meanwhile, and the sweep of a later job repairs the
+		// rest.
 		if stopped || failed {
 			r.checkReaders(m)
 			if r.recovery == "abort" {
@@ -173,6 +178,7 @@ func (r crashRun) killedAt(after int) bool {
 			r.must(sweepNext(m))
 			r.checkOutcome(m, true)
 		}
+		// Not stopped: the recovery has fewer operations than kills, so all its points were seen.
 		if r.target.Shallow || kills >= 0 && !stopped {
 			return killed
 		}
@@ -230,6 +236,7 @@ func (r crashRun) killJob(after int) (m Machine, killed bool) {
 	}
 	r.must(err)
 	r.must(fill(s, newFiles))
+	// Only now, so that the operations of Stage and of the files are not counted: RunErrors covers them.
 	m.Faults.StopAfter(after)
 	if r.scenario.abort {
 		err = s.Abort(ctx)
@@ -290,6 +297,7 @@ func publishOther(m Machine) error {
 	if err := fill(s, otherFiles); err != nil {
 		return err
 	}
+	// The killed job's commit has precedence if it had begun. Losing is no error of this job's storage.
 	if s.Commit(ctx) != nil {
 		return s.Abort(ctx)
 	}
@@ -345,6 +353,8 @@ func (r crashRun) checkOutcome(m Machine, swept bool) {
 	r.must(err)
 	r.checkWhole(got)
 	isNew := cmp.Equal(got, r.scenario.newer())
+	// Only a sweep: the recovery "commit" may be right to publish a job whose abort had not begun to take
+	// effect.
 	if r.scenario.abort && isNew && r.recovery == "sweep" {
 		r.Fatalf("%s: an aborted job was published", r.what)
 	}

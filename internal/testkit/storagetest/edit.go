@@ -31,6 +31,7 @@ func (r *run) edit() {
 	}
 	r.must(w.Commit())
 	r.must(w.Discard())
+	// Attempts that were planned with the old version must notice that their input was replaced.
 	if after := r.version(e, a); !after.Replaced(before, false) || !after.Replaced(before, true) {
 		r.Errorf("the version %+v after %+v is no replacement", after, before)
 	}
@@ -137,6 +138,7 @@ func (r *run) removeOne(e storage.Editor) {
 		r.Errorf("the file of a directory that was not removed has %q", got)
 	}
 	r.must(e.RemoveOne(r.ctx, file, false))
+	// On S3 the directory was there only through its file.
 	if e.HasDirs() {
 		r.must(e.RemoveOne(r.ctx, dir, true))
 	}
@@ -164,6 +166,7 @@ func (r *run) makeDirs(e storage.Editor) {
 // move tests moves of files and directories.
 func (r *run) move(e storage.Editor) {
 	a, b, sub, other := path.Join(r.dir, "a"), path.Join(r.dir, "b c"), path.Join(r.dir, "sub"), path.Join(r.dir, "other")
+	// hadoop fs -mv refuses it, and scripts rely on that; rename(2) would replace b.
 	r.wants(e.Move(r.ctx, a, b), fs.ErrExist, "a move onto a file")
 	if got := r.read(b); got != "whole" {
 		r.Errorf("after a refused move the file has %q", got)

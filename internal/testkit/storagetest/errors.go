@@ -25,6 +25,7 @@ func RunErrors(t *testing.T, target CrashTarget) {
 			for r.failing(n) {
 				n++
 			}
+			// A job has more operations than this. Fewer mean that the target does not count reads.
 			if n < 10 {
 				t.Errorf("only %d operations were seen", n)
 			}
@@ -54,6 +55,7 @@ func (r crashRun) failing(n int) bool {
 	// The job has failed. Its next process must still be able to finish or undo the commit.
 	case err != nil:
 		r.checkReaders(m)
+		// The job's process still lives and cleans up; other processes end a shared staging.
 		if ending && !r.scenario.shared && !r.scenario.abort {
 			r.abortsAfter(m, s)
 		}

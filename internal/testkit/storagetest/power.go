@@ -41,6 +41,8 @@ func RunPowerCuts(t *testing.T, flavour faultfs.Flavour) {
 				t.Parallel()
 				for after := 0; ; after++ {
 					stopped := false
+					// The choice of the changes that survive is random, and a missing sync shows in some
+					// choices only.
 					for seed := range uint64(powerSeeds) {
 						rng := rand.New(rand.NewPCG(seed, uint64(after)))
 						r := powerRun{T: t, scenario: c, rng: rng, tree: faultfs.NewTree(flavour)}
@@ -135,6 +137,7 @@ func (r *powerRun) job() error {
 	} else {
 		err = s.Commit(ctx)
 	}
+	// The answer to a dead process has reached no client, so it promises nothing.
 	r.ended = err == nil && !r.tree.Stopped()
 	return err
 }
@@ -159,6 +162,8 @@ func (r *powerRun) check() {
 			want = r.scenario.older()
 		}
 		r.want(m, want, "after the acknowledged end of the job")
+		// An own staging dies with its process, and an abort that was not acknowledged may have happened: both
+		// promise nothing.
 	} else if r.staged && r.scenario.shared && !r.scenario.abort {
 		s, err := r.tree.Reopen(ctx, powerOut, crashToken)
 		if err != nil {
@@ -175,6 +180,7 @@ func (r *powerRun) check() {
 	}
 	tree := r.tree.Restart()
 	now := tree.Now
+	// By the clock of the next job the staging has long expired; a sweep leaves younger ones to their owners.
 	tree.Now = func() time.Time { return now().Add(storage.SharedTTL + storage.OwnTTL) }
 	m.FS = tree
 	if err := sweepNext(m); err != nil {

@@ -99,6 +99,7 @@ func (r *randomRun) step(n int) {
 // the job has ended.
 func (r *randomRun) end(j *randomJob, abort bool) (ended bool) {
 	ctx := context.Background()
+	// A commit takes fewer operations, so a part of the ends is not killed.
 	after := r.rng.IntN(50)
 	r.log += fmt.Sprintf("\nend %s, abort: %v, killed after %d", j.token, abort, after)
 	s, err := r.m.Reopen(ctx, r.m.out(), j.token)
@@ -121,6 +122,8 @@ func (r *randomRun) end(j *randomJob, abort bool) (ended bool) {
 	killed := r.m.Faults.Stopped()
 	r.m = r.m.Restart(0)
 	switch {
+	// The job stays in the list: its commit may or may not have happened, and both outputs are allowed
+	// from here on.
 	case killed:
 		r.log += ": killed"
 		return false

@@ -85,6 +85,7 @@ func (r *run) ranges() {
 	w, err := s.Create(r.ctx, "big")
 	r.must(err)
 	for off := 0; off < len(data); {
+		// Pieces of any length, so that the borders of S3's parts and of HDFS's packets fall inside them.
 		n := min(len(data)-off, 1+rand.New(src).IntN(300_000))
 		_, err := w.Write(data[off : off+n])
 		r.must(err)
@@ -100,6 +101,7 @@ func (r *run) ranges() {
 	}
 	var wg sync.WaitGroup
 	const readers = 3
+	// At the same time over one File: ReadAt must be safe for concurrent use, as io.ReaderAt demands.
 	for i := range readers {
 		wg.Go(func() {
 			part := bigSize / readers
@@ -117,6 +119,7 @@ func (r *run) ranges() {
 	wg.Wait()
 	rnd := rand.New(rand.NewPCG(1, 1))
 	for range 20 {
+		// Also beyond the end, where io.EOF and no other error is the answer.
 		r.readAt(f, data, rnd.IntN(bigSize+10), rnd.IntN(100_000))
 	}
 }
@@ -135,6 +138,7 @@ func (r *run) readAt(f storage.File, data []byte, off, n int) {
 // remove removes files, directories and paths that do not exist.
 func (r *run) remove() {
 	r.output(map[string]string{"a": "1", "d/x": "1", "d/e/y": "1", "d-": "2"})
+	// Missing paths are no error: a cleanup that was interrupted is repeated.
 	for _, p := range []string{"a", "d", "nothing", "no/thing"} {
 		r.must(r.fs.Remove(r.ctx, path.Join(r.out, p)))
 	}

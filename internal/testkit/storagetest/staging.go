@@ -117,6 +117,7 @@ func (r *run) shared() {
 	r.put(b, "sub/part-1", "b")
 	late := r.open(a, "sub/part-2", "late")
 	r.stage(storage.ReplaceAll) // another job's staging does not sweep a living one
+	// The master's request may be repeated after its restart: the same token joins the staging.
 	again := r.stageShared(token, storage.ReplaceNothing)
 	r.must(again.Commit(r.ctx))
 	r.must(again.Commit(r.ctx))
@@ -125,6 +126,7 @@ func (r *run) shared() {
 	if late.Commit() == nil {
 		r.Error("a file was committed after the staging")
 	}
+	// S3 cannot know here that the staging has been committed, and so may fail only at the file's commit.
 	if w, err := b.Create(r.ctx, "x"); err == nil {
 		if w.Commit() == nil {
 			r.Error("a file was made after the commit elsewhere")
@@ -135,6 +137,7 @@ func (r *run) shared() {
 	_, err := done.Create(r.ctx, "x")
 	r.wants(err, fs.ErrClosed, "Create in a reopened staging that is committed")
 	r.must(done.Commit(r.ctx))
+	// ErrPublished and not nil: the master that aborts must report the job as succeeded.
 	r.wants(done.Abort(r.ctx), storage.ErrPublished, "Abort after a Commit elsewhere")
 	r.must(b.Commit(r.ctx))
 	r.wants(r.reopen(token).Abort(r.ctx), storage.ErrPublished, "Abort after Commit in a reopened staging")
@@ -149,6 +152,7 @@ func (r *run) fence() {
 	a, b := r.reopen(token), r.reopen(token)
 	frozen, early := r.open(a, "sub/part", "frozen"), r.open(b, "sub/part", "early")
 	other, longer := r.open(a, "part", "other"), r.open(a, "sub/part-1", "longer")
+	// It commits while the frozen attempt's file is complete and only its Commit is missing.
 	r.put(b, "sub/part", "new")
 	for _, w := range []storage.Writer{frozen, early} {
 		if w.Commit() == nil {
@@ -179,6 +183,7 @@ func (r *run) sharedAbort() {
 	r.wants(s.Commit(r.ctx), fs.ErrClosed, "Commit after Abort")
 	_, err := r.target.New().Reopen(r.ctx, r.out, token)
 	r.wants(err, fs.ErrNotExist, "Reopen after Abort")
+	// Tokens are parts of names. These would name other directories, or markers of the protocol.
 	for _, bad := range []string{"", "-", "a/b", "..", "a.b"} {
 		_, err := r.fs.Reopen(r.ctx, r.out, bad)
 		r.wants(err, fs.ErrInvalid, "token "+bad)

@@ -1,5 +1,11 @@
 // Package storagetest checks that a file system fulfils the contract of storage.FS.
 // The same tests run on local directories, HDFS, S3 and their doubles in memory.
+//
+// Run checks a working storage. RunCrashes kills a commit or an abort after each operation, RunErrors makes
+// each operation fail once, RunPowerCuts takes unsynced data away, and RunRandom mixes several jobs. The last
+// four need operations that can be counted and stopped, which faultfs gives to trees in memory and to the
+// operations of real servers. A new storage calls Run first; once its stagings use the protocol of package
+// storage, the others are a CrashTarget away.
 package storagetest
 
 import (
@@ -83,12 +89,15 @@ func (r *run) stage(replace storage.Replace) storage.Staging {
 	r.Helper()
 	s, err := r.fs.Stage(r.ctx, r.out, replace)
 	r.must(err)
+	// A staging that a failed test leaves would be found by the sweep of the next one, which shares the
+	// directory's parent.
 	r.Cleanup(func() { r.must(abortUnlessPublished(s)) })
 	return s
 }
 
 func (r *run) stageShared(token string, replace storage.Replace) storage.Staging {
 	r.Helper()
+	// From a new file system each time, as from another process: nothing may be remembered in memory.
 	s, err := r.target.New().StageShared(r.ctx, r.out, token, replace)
 	r.must(err)
 	return s
@@ -165,6 +174,7 @@ func (r *run) tree(dir string) map[string]string {
 }
 
 // want checks that the output consists of the given files.
+// Nothing but these files may be there: a leftover part file would be read as data by the next job.
 func (r *run) want(files map[string]string) {
 	r.Helper()
 	if diff := cmp.Diff(files, r.tree(r.out)); diff != "" {
@@ -186,6 +196,7 @@ func (r *run) clean() {
 	}
 	if r.target.Leftovers != nil {
 		for _, left := range r.target.Leftovers(r.T) {
+			// Uploads of the tests that run in parallel are in the same bucket.
 			if strings.Contains(left, r.dir+"/") {
 				r.Errorf("left: %s", left)
 			}
@@ -195,6 +206,9 @@ func (r *run) clean() {
 
 // oddNames are unusual names that a file system should permit.
 var oddNames = []string{
+	// A percent sign and a plus find a client that decodes twice, ? and # one that joins URLs as text, [ and
+	// * one that takes names for globs, the backslash one that thinks of Windows, and a colon one that looks
+	// for a scheme.
 	"part-r-00000.gz", "with space", "plus+percent%41%2f", "quote\"'`", "question?hash#amp&semi;eq=", "star*[x]{y}",
 	"ünïcödé-日本-🙂", "back\\slash", "colon:at@tilde~", "-dash", "a/b/c", ".hidden", "trailing.", "dollar$(x)!,^",
 }
@@ -212,6 +226,7 @@ next:
 		want[name] = fmt.Sprint(i)
 		r.put(s, name, want[name])
 	}
+	// A job's output name may come from its records, and must not reach a file beside the staging.
 	for _, name := range []string{"", ".", "..", "../x", "a/../../x", "/x"} {
 		_, err := s.Create(r.ctx, name)
 		r.wants(err, fs.ErrInvalid, fmt.Sprintf("Create(%q)", name))
@@ -220,6 +235,8 @@ next:
 	r.want(want)
 	if l, ok := r.fs.(storage.Located); ok {
 		for name := range want {
+			// Another request than a read's asks for locations, with an escaping that can be wrong by
+			// itself.
 			_, err := l.Hosts(r.ctx, path.Join(r.out, name), 0, 1)
 			r.must(err)
 		}

@@ -27,6 +27,7 @@ func (p *pending) add(node string, r tracker.Report) {
 // heartbeat returns a node's heartbeat with all that it has to report.
 func (p *pending) heartbeat(node string) *tracker.Heartbeat {
 	hb := &tracker.Heartbeat{Node: node, Reports: p.reports[node], Load: p.loads[node]}
+	// Reports are sent once. The load stays, as a node's load does between two heartbeats.
 	delete(p.reports, node)
 	return hb
 }
@@ -40,6 +41,7 @@ func words(line string) (list []string) {
 			quoted = !quoted
 		case c != ' ' || quoted:
 			word += string(c)
+		// Also at the end, because a space was added to the line.
 		case word != "":
 			list, word = append(list, word), ""
 		}

@@ -148,6 +148,8 @@ func (w *FakeCluster) Replay(first sched.Policy, next ...sched.Policy) {
 func (w *FakeCluster) step(ev tracker.Event) {
 	w.limits = map[string][job.Kinds]int{}
 	for _, n := range w.nodes {
+		// Before the step, because a policy may change its limits in it, before or after the launch that
+		// launch checks.
 		w.limits[n] = w.nodeLimits(n)
 	}
 	effects := w.Tracker.Step(w.now, ev)
@@ -194,6 +196,7 @@ func (w *FakeCluster) apply(e tracker.Effect) {
 		w.tasks[e.Job] = j.Total(job.Map) + j.Total(job.Reduce)
 	case tracker.Launch:
 		w.launch(e)
+	// An attempt that may not commit ends at once: its task's output comes from another attempt.
 	case tracker.Kill, tracker.CommitDenied:
 		w.gone(e.Node, e.Attempt)
 	case tracker.CommitGranted:
@@ -274,6 +277,7 @@ func (w *FakeCluster) nodeLimits(name string) [job.Kinds]int {
 // gone forgets a running attempt and the grant that it held.
 func (w *FakeCluster) gone(node string, id job.AttemptID) {
 	w.runs[node] = slices.DeleteFunc(w.runs[node], func(r running) bool { return r.id == id })
+	// The permission dies with its holder, or no other attempt of the task could ever commit.
 	if w.grants[id.TaskID] == id {
 		delete(w.grants, id.TaskID)
 	}
@@ -293,11 +297,12 @@ func (w *FakeCluster) tell(node string, id job.AttemptID, state job.AttemptState
 	}
 	before := w.Tracker.Jobs().Attempt(id)
 	tries := -1 // the attempts of the task; -1 if the report changes nothing
-	// A restarted tracker waits for its nodes to join again. It drops what they report before.
+	// A restarted tracker waits for its nodes to join again. It drops their earlier reports.
 	n := w.Tracker.Nodes().Get(node)
 	if n != nil && n.Alive() && before != nil && before.State() == job.AttemptRunning && before.Task().Job().State().Live() {
 		tries = before.Task().Attempts()
 	}
+	// NoWork, so that no launch is among the effects of the report.
 	w.step(&tracker.Heartbeat{Node: node, Reports: []tracker.Report{r}, NoWork: true})
 	a := w.Tracker.Jobs().Attempt(id)
 	// A periodic part runs before the report in the same step. If it preempts the attempt, the
@@ -320,6 +325,7 @@ func (w *FakeCluster) tell(node string, id job.AttemptID, state job.AttemptState
 
 // Join makes a node join, or join again as one that has started afresh.
 func (w *FakeCluster) Join(name string, maps, reduces int) {
+	// A worker that starts afresh has lost its attempts, whether or not the tracker has noticed.
 	w.dropNode(name)
 	w.slots[name], w.live[name] = [job.Kinds]int{maps, reduces}, true
 	if !slices.Contains(w.nodes, name) {
@@ -357,6 +363,7 @@ func (w *FakeCluster) dropNode(name string) {
 // they do not. conserving says that the policy leaves no slot free while a task
 // could use it; then that is checked as well.
 func (w *FakeCluster) Settle(conserving bool) {
+	// A task of several slots can only end on a node that has as many, which random nodes need not have.
 	if w.anyWide() {
 		w.Join("n1", maxWidth, maxWidth)
 	} else {
@@ -366,12 +373,14 @@ func (w *FakeCluster) Settle(conserving bool) {
 		w.drain(n, true)
 	}
 	for round := 0; len(w.Tracker.Jobs().Live())+len(w.waiting) > 0; round++ {
+		// Far more than the longest chain of maps, reduces, retries and lost outputs in a script can need.
 		if round > 300 {
 			w.t.Fatalf("jobs do not end: %v", w.stuck())
 		}
 		for len(w.waiting) > 0 {
 			w.finishOutput(0, "")
 		}
+		// Time passes, so that the pauses before retries end.
 		w.now += 10 * time.Second
 		w.Beat()
 		if idle := IdleWork(w.Tracker, true); conserving && idle != "" {
@@ -379,6 +388,7 @@ func (w *FakeCluster) Settle(conserving bool) {
 		}
 		for _, n := range w.nodes {
 			for _, r := range slices.Clone(w.runs[n]) {
+				// The success of one attempt kills its copy, which may be the next in the list.
 				if slices.Contains(w.runs[n], r) {
 					w.succeed(n, r.id)
 				}

@@ -82,6 +82,7 @@ func (m *Manual) Join(spec cluster.Spec) *cluster.Node {
 // Submit adds a job.
 func (m *Manual) Submit(spec job.Spec) *job.Job {
 	j := m.Jobs.Add(spec, m.Now)
+	// Before the hooks: JobAdded itself reports the first change, and touch must not report it again.
 	m.demand[j.ID()] = [job.Kinds]bool{j.Launchable(job.Map), j.Launchable(job.Reduce)}
 	for _, h := range m.hooks.Jobs {
 		h.JobAdded(j)
@@ -140,6 +141,7 @@ func (m *Manual) End(a *job.Attempt, succeed bool) {
 // Kill ends a job and all its running attempts.
 func (m *Manual) Kill(j *job.Job) {
 	for k := range job.Kind(job.Kinds) {
+		// From the front each time, because End takes the attempt out of the list.
 		for a := j.Oldest(k); a != nil; a = j.Oldest(k) {
 			m.End(a, false)
 		}

@@ -14,6 +14,7 @@ import (
 // each launch.
 func Recount(t *tracker.Tracker) error {
 	var all job.Tally
+	// By node, the kind of task, and the kind of slot: lent slots make the two kinds differ.
 	on := make([][job.Kinds][job.Kinds]int, len(t.Nodes().All()))
 	for _, j := range t.Jobs().Live() {
 		mine := recountJob(j, on)
@@ -45,6 +46,7 @@ func recountOutputs(t *tracker.Tracker) error {
 	held := make([]int, len(t.Nodes().All()))
 	for _, j := range t.Jobs().Live() {
 		for i := range j.Total(job.Map) {
+			// A job without reduces has published its maps' output, and no node keeps it.
 			if a := j.Task(job.Map, int32(i)).Success(); a != nil && j.Total(job.Reduce) > 0 {
 				held[a.Node()]++
 			}
@@ -64,6 +66,7 @@ func recountWanted(t *tracker.Tracker) error {
 	for _, j := range t.Jobs().Live() {
 		least := 0
 		for _, n := range t.Nodes().All() {
+			// The least width over all nodes that may run the task: an absent node may return.
 			if w := n.Width(j); (n.Alive() || n.Absent()) && (least == 0 || w < least) {
 				least = w
 			}
@@ -165,6 +168,8 @@ func recountLists(j *job.Job) error {
 	for k := range job.Kind(job.Kinds) {
 		count, last := 0, int64(0)
 		for a := j.Oldest(k); a != nil; a = a.Next() {
+			// Time-outs and speculation look for the oldest attempt of a kind, so the order matters
+			// and not only the set.
 			if a.State() != job.AttemptRunning || a.Seq() <= last {
 				return fmt.Errorf("%v: running list out of order at %v", j.ID(), a.ID())
 			}
@@ -215,6 +220,8 @@ func recountSlots(n *cluster.Node) error {
 		if n.Used(k) != used[k] {
 			return fmt.Errorf("%s: %d %v slots in use, recounted %d", n.Name(), n.Used(k), k, used[k])
 		}
+		// A reservation is for tasks of several slots. Kept on a closed node, or for one slot, it would only
+		// waste room.
 		if res := n.Reserved(k); res.Job != nil && (!n.Alive() || n.Closed() || res.Width < 2 || res.Width != n.Width(res.Job)) {
 			return fmt.Errorf("%s keeps its %v slots for %v, which needs %d of them", n.Name(), k, res.Job.ID(), res.Width)
 		}

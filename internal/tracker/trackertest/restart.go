@@ -73,6 +73,7 @@ func (w *FakeCluster) restored(p sched.Policy, facts []tracker.Fact) *tracker.Tr
 	if err != nil {
 		w.t.Fatalf("restored: %v", err)
 	}
+	// Facts here would complete a step that was recorded in part, and steps are recorded whole.
 	if len(tr.Facts()) > 0 {
 		w.t.Fatalf("something was left undone by whole steps: %T", tr.Facts()[0])
 	}
@@ -127,6 +128,8 @@ func (w *FakeCluster) rejoin(name string, keep func() bool) {
 			ev.Outputs = append(ev.Outputs, tracker.Output{Attempt: id})
 		}
 	}
+	// The tracker takes a stranger, and a member that brings nothing, for a new process: it gives up the
+	// attempts of the old one.
 	if !member || len(ev.Running)+len(ev.Outputs) == 0 {
 		w.dropNode(name)
 	}
@@ -134,6 +137,7 @@ func (w *FakeCluster) rejoin(name string, keep func() bool) {
 	preempted := w.Tracker.Stats().Preempted
 	w.step(ev)
 	preempts := w.Tracker.Stats().Preempted > preempted // the step preempts before it takes in the event
+	// A member's attempts continue: a worker that lost its connection must not lose hours of work.
 	for _, id := range ev.Running {
 		a := w.Tracker.Jobs().Attempt(id)
 		if member && a.State() != job.AttemptRunning && (!preempts || a.State() != job.AttemptKilled) {

@@ -65,6 +65,8 @@ func Run(t *testing.T, dir string, parse Parse) {
 		s := newScript(t, parse)
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
 			s.t, s.out = t, &strings.Builder{}
+			// Each command is printed before its effects: a diff of a golden file must be readable without
+			// the input.
 			for _, line := range strings.Split(d.Input, "\n") {
 				if line = strings.TrimSpace(line); line != "" {
 					fmt.Fprintf(s.out, "%s\n", line)
@@ -95,6 +97,7 @@ func newScript(t testing.TB, parse Parse) *script {
 	return s
 }
 
+// Facts are always recorded, so that restart works at any line of a script.
 func (s *script) reset(cfg tracker.Config) {
 	cfg.Record = true
 	s.tr, s.pending, s.now = tracker.New(cfg, s.newPolicy()), newPending(), 0
@@ -257,6 +260,7 @@ func (s *script) step(ev tracker.Event) {
 	if err := Recount(s.tr); err != nil {
 		s.t.Fatalf("after %s: %v", tracker.FormatEvent(ev), err)
 	}
+	// A refused assignment is a bug of the policy, and a golden trace would accept it as the policy's choice.
 	if st := s.tr.Stats(); st.Refused > 0 {
 		s.t.Fatalf("after %s: %s", tracker.FormatEvent(ev), st.LastRefusal)
 	}
@@ -268,8 +272,10 @@ func (s *script) restart(facts int) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
+	// Reports that were on their way are lost with the old process, as over a broken connection.
 	s.tr, s.pending = tr, newPending()
 	s.facts = append(slices.Clone(s.facts[:facts]), tr.Facts()...)
+	// What a master would order again after its restart.
 	for _, e := range tr.Unfinished() {
 		fmt.Fprintf(s.out, "  %s\n", e)
 	}
@@ -332,11 +338,15 @@ func (s *script) report(f []string) {
 }
 
 func (s *script) show() {
+	// Ended jobs first, by age within each group, so that a line keeps its place when later jobs are added to
+	// a script.
 	l := s.tr.Jobs()
 	for _, j := range slices.Concat(l.Ended(), l.Finishing(), l.Live()) {
 		fmt.Fprintf(s.out, "  %v %v %v", j.ID(), j.Name(), j.State())
 		for k := range job.Kind(job.Kinds) {
 			fmt.Fprintf(s.out, "  %ss %d pending", k, j.Pending(k))
+			// Left out at 0, like states and reservations below: most scripts have none, and their traces
+			// stay short.
 			if n := j.Delayed(k); n > 0 {
 				fmt.Fprintf(s.out, " %d delayed", n)
 			}
@@ -345,6 +355,7 @@ func (s *script) show() {
 		fmt.Fprintf(s.out, "  %d failed\n", j.FailedAttempts())
 	}
 	for _, n := range s.tr.Nodes().All() {
+		// Its name may join again as a new node, which has another line.
 		if n.Forgotten() {
 			continue
 		}

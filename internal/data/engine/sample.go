@@ -37,6 +37,8 @@ func SampleCuts(ctx context.Context, schemes *storage.Schemes, p *Program, t *Ta
 	slices.SortFunc(s.keys, bytes.Compare)
 	cuts := make([][]byte, 0, parts-1)
 	for i := 1; i < parts && len(s.keys) > 0; i++ {
+		// Equal cuts are kept: a key that is more frequent than a range gets a range alone, and the ones
+		// between equal cuts stay empty.
 		cuts = append(cuts, s.keys[i*len(s.keys)/parts])
 	}
 	return cuts, nil
@@ -48,6 +50,7 @@ func samplePoints(splits []SourceSplit) []SourceSplit {
 	for _, s := range splits {
 		total += s.Split.Bytes
 	}
+	// An input of less than 4 MiB is read whole.
 	step := max(sampleBytes, total/samplePieces)
 	var out []SourceSplit
 	next := int64(0) // distance to the next sample from the start of the piece
@@ -59,6 +62,8 @@ func samplePoints(splits []SourceSplit) []SourceSplit {
 				q.Length = min(sampleBytes, p.Length-next)
 				out = append(out, SourceSplit{s.Source, input.Split{Pieces: []input.Piece{q}, Bytes: q.Length, Rows: s.Split.Rows, First: s.Split.First, Sample: true}})
 			}
+			// Carried over to the next piece, so that small files are sampled as often as the same bytes in
+			// one file.
 			next -= p.Length
 		}
 	}
@@ -76,16 +81,17 @@ func (s *sampleSink) sample(ctx context.Context, p *Program, t *Task, at SourceS
 		first.Offset -= first.Offset % n
 		first.Length = max(n, first.Length-first.Length%n)
 	}
-	s.left = sampleKeys
-	mapper, err := src.NewMapper(t, s)
-	if err != nil {
-		return err
-	}
 	r, err := input.Open(ctx, s.schemes, sub, src.Format, sampleBytes)
 	if err != nil {
 		return err
 	}
 	defer r.Close()
+	s.left = sampleKeys
+	// Behind Open: from here on every way out passes Close, which ends a command that the mapper has started.
+	mapper, err := src.NewMapper(t, s)
+	if err != nil {
+		return err
+	}
 	step := func() error {
 		// Checked every few records, or after a whole block. Emit drops the keys beyond.
 		if s.left <= 0 {

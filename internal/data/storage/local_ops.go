@@ -181,7 +181,7 @@ func (o localOps) MakeRoot(_ context.Context, root string, private bool) error {
 	if err := o.mkdir(root, 0o700); err != nil {
 		return err
 	}
-	// Whoever knows the token can put a link in the root's place. What follows would then
+	// A process that knows the token can put a link in the root's place. What follows would then
 	// change the directory behind it.
 	if st, err := o.disk.Stat(root); err != nil || !st.IsDir() {
 		return cmp.Or(err, error(&fs.PathError{Op: "stage", Path: root, Err: syscall.ENOTDIR}))

@@ -18,7 +18,7 @@ const (
 	// ReplaceNothing lets no file be removed.
 	ReplaceNothing Replace = iota
 	// ReplaceOutput permits the output of an earlier job: a directory with SuccessFile and
-	// only files that jobs write; see IsOutputFile. Whoever names a wrong directory
+	// only files that jobs write; see IsOutputFile. A user who names a wrong directory
 	// by mistake keeps its files.
 	ReplaceOutput
 	// ReplaceAll permits every directory.
@@ -137,7 +137,7 @@ func checkReplace(ctx context.Context, entries eachEntry, dir string, replace Re
 }
 
 // firstFile returns the first file in the directory dir/name, relative to dir, for an error
-// that shows users what they would lose. It returns a directory if that is empty, cannot be
+// that shows users a file that they would lose. It returns a directory if that is empty, cannot be
 // read, or lies very deep.
 func firstFile(ctx context.Context, entries eachEntry, dir, name string) string {
 	// Bounded, because a user may have nested directories as deep as the file system permits.

@@ -16,7 +16,7 @@ type Driver interface {
 	// the path within that file system. The scheme, "://" and the path must again be a
 	// URI of the same file. Open reads the credentials and contacts no server.
 	Open(rest string) (fs FS, path string, err error)
-	// CloseIdle closes the connections that no call uses, and has those in use closed
+	// CloseIdle closes the connections that no call uses, and has the others closed
 	// after the call. File systems stay usable: their next call connects again.
 	CloseIdle()
 }

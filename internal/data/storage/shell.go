@@ -23,7 +23,7 @@ type Quota struct {
 
 // Limited is implemented by file systems whose directories may have quotas.
 type Limited interface {
-	// Quota returns the limits of a file or directory itself, not those of directories above it.
+	// Quota returns the limits of a file or directory itself, not the limits of directories above.
 	Quota(ctx context.Context, path string) (Quota, error)
 }
 
@@ -37,7 +37,7 @@ type Summed interface {
 // Appender is implemented by file systems that can lengthen files.
 type Appender interface {
 	// Append opens an existing file for writing at its end. The bytes are stored for certain when
-	// Close has returned nil. After an error the file may have some of them. One goroutine may use
+	// Close has returned nil. After an error the file may have a part of the bytes. One goroutine may use
 	// the result, and must call Close after an error, too.
 	Append(ctx context.Context, path string) (io.WriteCloser, error)
 }

@@ -174,7 +174,7 @@ func (p renamePublisher) Publish(ctx context.Context, a StageArea) error {
 }
 
 // place puts data/ at the target, which holds files if replaces is set. It reports whether data/ has the old
-// output then. After an error the target is as it was.
+// output then. After an error the target is unchanged.
 func (p renamePublisher) place(ctx context.Context, a StageArea, replaces bool) (exchanged bool, err error) {
 	// The steps below change the target. If this process dies between them, recovery
 	// needs the markers and the root's name to finish or undo the change, so both are

@@ -12,7 +12,7 @@ import (
 	"github.com/slotwise/slotwise/internal/base/retry"
 )
 
-// longestPause bounds the pauses between two streams. A server that takes longer to come back
+// longestPause bounds the pauses between two streams. A server that takes longer to return
 // costs the attempt, which the caller retries.
 const longestPause = 5 * time.Second
 
@@ -289,7 +289,7 @@ func (s *source) request(off int64) *opening {
 	return o
 }
 
-// close ends the stream, and its opening if that still goes on. It does not wait for the server.
+// close ends the stream, and its opening if that has not ended. It does not wait for the server.
 func (o *opening) close() {
 	if o == nil {
 		return
@@ -331,7 +331,7 @@ func (s *source) read(b []byte) ([]byte, error) {
 		if err == nil {
 			continue
 		}
-		// The end of this stream, and perhaps not of the file. The next one goes on if it begins here.
+		// The end of this stream, and perhaps not of the file. The next one continues if it begins here.
 		if err == io.EOF && s.next != nil && s.next.off == s.off {
 			s.now.close()
 			s.now, s.next = s.next, nil
@@ -360,7 +360,7 @@ func (s *source) once(b []byte) (int, error) {
 		return 0, s.now.err
 	}
 	n, err := s.now.r.Read(b)
-	// Not sooner: a job that leaves its split before would have requested bytes that nobody reads.
+	// Not sooner: a job that leaves its split before would have requested bytes in vain.
 	if end := s.now.end; s.next == nil && end < s.f.size && s.off+int64(n) >= end-s.f.opts.Window/2 {
 		s.next = s.request(end)
 	}

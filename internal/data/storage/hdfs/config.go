@@ -42,6 +42,8 @@ func (s settings) equal(o settings) bool {
 // a NameNode by address, the configuration contributes only options and the address of
 // the HTTP server. SLOTWISE_HDFS_HTTP overrides the latter.
 func load(authority string) (settings, error) {
+	// At every call: a test or a long-lived program may change HADOOP_CONF_DIR, and the driver compares the
+	// result.
 	conf, err := hadoopconf.LoadFromEnvironment()
 	if err != nil {
 		return settings{}, fmt.Errorf("reading Hadoop's configuration: %w", err)
@@ -110,6 +112,7 @@ func soleURL(conf hadoopconf.HadoopConf, authority string) string {
 			return u
 		}
 	}
+	// The port of Hadoop 3. Hadoop 2 had 50070, which SLOTWISE_HDFS_HTTP must name.
 	return "http://" + net.JoinHostPort(host, "9870")
 }
 
@@ -129,6 +132,7 @@ func httpURL(conf hadoopconf.HadoopConf, key string) string {
 
 // UserName returns the user to act as. Without Kerberos Hadoop's servers trust the client.
 func UserName() (string, error) {
+	// Hadoop's own clients read this variable first, too.
 	if name := os.Getenv("HADOOP_USER_NAME"); name != "" {
 		return name, nil
 	}

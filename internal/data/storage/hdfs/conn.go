@@ -45,6 +45,8 @@ func watch(ctx context.Context, interrupt func()) (release func()) {
 	stop := context.AfterFunc(ctx, func() {
 		select {
 		case <-released:
+		// A rename or remove that the NameNode is carrying out would otherwise be broken off with an unknown
+		// result.
 		case <-time.After(lastAnswer):
 			interrupt()
 		}
@@ -83,6 +85,7 @@ type client struct {
 func (f *FS) acquire(ctx context.Context) (*client, error) {
 	f.mu.Lock()
 	c := f.mu.client
+	// At most one connection is being made: callers that come meanwhile wait for the same ready.
 	if c == nil {
 		c = f.connect()
 		f.mu.client = c
@@ -120,6 +123,8 @@ func (f *FS) connect() *client {
 		}
 		return conn, err
 	}
+	// A failed read from a DataNode fails that replica alone, so it does not hang on life as NameNode
+	// connections do.
 	o.DatanodeDialFunc = f.dial
 	// NewClient blocks and knows no context. Callers wait for ready, which they can give up.
 	go func() {
@@ -132,6 +137,7 @@ func (f *FS) connect() *client {
 				err = errors.Join(err, made.Close())
 			}
 		}
+		// Before close(c.ready), by the order of the deferred call: readers of these fields wait for ready.
 		c.Client, c.err = made, err
 	}()
 	return c
@@ -239,8 +245,11 @@ func isConnectionError(err error) bool {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrExist), errors.Is(err, fs.ErrPermission), errors.Is(err, fs.ErrInvalid):
 		return false
 	case errors.As(err, &errno):
+		// These three are answers of the NameNode, which the library translates. All others come from the
+		// socket.
 		return errno != syscall.ENOTDIR && errno != syscall.ENOTEMPTY && errno != syscall.EISDIR
 	}
+	// Unknown errors count as the connection's: a wrong retry costs seconds, a wrong failure costs a task.
 	return true
 }
 
@@ -253,6 +262,9 @@ func isRetriable(err error) bool {
 	}
 	_, name, _ := strings.Cut(remote.Exception(), "org.apache.hadoop.")
 	switch name {
+	// A NameNode in safe mode has started and waits for block reports, which takes a minute on a large
+	// cluster. A standby answers until the fail-over is over. NotReplicatedYet comes when a block is added
+	// before the one before it has its least number of replicas.
 	case "ipc.RetriableException", "ipc.StandbyException", "hdfs.server.namenode.SafeModeException",
 		"ipc.ObserverRetryOnActiveException", "hdfs.server.namenode.NotReplicatedYetException":
 		return true
@@ -279,6 +291,7 @@ func isUnavailable(err error) bool {
 // dial connects to a NameNode or DataNode. The client never gives up a node that sends
 // nothing, so the connection enforces a time-out.
 func (f *FS) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	// A host that is down answers nothing. Ten seconds are enough for three lost SYNs.
 	d := net.Dialer{Timeout: min(10*time.Second, f.settings.timeout)}
 	c, err := d.DialContext(ctx, network, addr)
 	if err != nil {

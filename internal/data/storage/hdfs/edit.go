@@ -37,6 +37,8 @@ func (f *FS) Alias(ctx context.Context, dir string, other storage.FS, p string) 
 		return "", false
 	}
 	there, err := o.stat(ctx, f.inner(dir))
+	// Two authorities may lead to one NameNode, such as a name service and the address of its active node. A
+	// copy between them would otherwise overwrite its own source.
 	if err != nil || !there.IsDir() || version(there) != version(here) {
 		return "", false
 	}
@@ -50,6 +52,7 @@ func (f *FS) HasDirs() bool { return true }
 func (f *FS) MakeDir(ctx context.Context, p string) error {
 	p = f.inner(p)
 	// Mkdir of a staging takes an existing directory for success.
+	// Two processes may pass this check together, and both then succeed.
 	there, err := f.exists(ctx, p)
 	if err == nil && there {
 		err = fs.ErrExist
@@ -77,6 +80,7 @@ func (f *FS) Move(ctx context.Context, from, to string) error {
 	from, to = f.inner(from), f.inner(to)
 	err := f.renameNew(ctx, from, to)
 	switch {
+	// A missing parent of to gives the same exception. from is the usual reason.
 	case errors.Is(err, fs.ErrNotExist):
 		return f.failed("move", from, err)
 	case err != nil:
@@ -113,6 +117,7 @@ func (f *FS) renameNew(ctx context.Context, from, to string) error {
 // is lost, the call is repeated with its number, and the NameNode returns the answer of the
 // first time instead of failing because the change was made already.
 func (f *FS) callOnce(ctx context.Context, method string, request message) (fields, error) {
+	// The connection costs a round trip or two, which a command for one file can afford.
 	n := newNamenode(f)
 	defer n.close()
 	return n.call(ctx, method, request)
@@ -121,6 +126,8 @@ func (f *FS) callOnce(ctx context.Context, method string, request message) (fiel
 // CreateFile implements storage.Editor.
 func (f *FS) CreateFile(ctx context.Context, p string, replace bool) (storage.Writer, error) {
 	p = f.inner(p)
+	// Beside the target, because a rename across directories with different quotas or encryption zones may
+	// fail.
 	w, err := stageOps{f}.CreateFile(ctx, path.Join(path.Dir(p), storage.CopyingName(path.Base(p))))
 	if err != nil {
 		return nil, f.failed("create", p, err)
@@ -144,6 +151,8 @@ func (w *edit) Commit() error {
 	err := w.Close(w.ctx)
 	if err == nil {
 		rename := w.fs.renameNew
+		// The library's rename replaces a file in the same step of the NameNode, so a reader finds the old or
+		// the new file.
 		if w.replace {
 			rename = stageOps{w.fs}.Rename
 		}
@@ -159,6 +168,7 @@ func (w *edit) Commit() error {
 
 // Discard implements storage.Writer.
 func (w *edit) Discard() error {
+	// After Commit there is nothing to discard, and callers may defer Discard.
 	if w.done {
 		return nil
 	}

@@ -38,6 +38,7 @@ func (w *encryptedWriter) create() error {
 			return err
 		}
 		p := w.first
+		// The first try has the caller's name, so without failures the name is the planned one.
 		if w.path != "" {
 			p += "-" + storage.NewToken()
 		}

@@ -35,6 +35,10 @@ import (
 //
 // Methods with an exported name take such paths. The others take paths within the
 // HDFS, which begin with a slash.
+//
+// Two kinds of connections to the NameNode exist. Calls and readers share one client of the library
+// (conn.go). Each writer, and each call that must not be repeated, has a separate namenode, whose client id
+// makes repetitions safe.
 type FS struct {
 	authority string
 	settings  settings
@@ -86,6 +90,8 @@ func (d *driver) Open(rest string) (storage.FS, string, error) {
 	f := d.known[s.authority]
 	// Another user or other keys need another connection: the NameNode authenticates a
 	// connection, not a call.
+	// Writers under way keep the old FS and its connection. closeIdle ends that only when the last one has
+	// released it.
 	if f == nil || !f.settings.equal(s) {
 		if f != nil {
 			f.closeIdle()
@@ -93,6 +99,8 @@ func (d *driver) Open(rest string) (storage.FS, string, error) {
 		f = &FS{authority: s.authority, settings: s}
 		d.known[s.authority] = f
 	}
+	// The settings' authority and not the URI's: hdfs:///x has none, and paths of one file system must be
+	// equal texts.
 	return f, s.authority + path.Clean("/"+p), nil
 }
 
@@ -118,6 +126,7 @@ func (f *FS) uri(inner string) string { return "hdfs://" + f.authority + inner }
 // permission is denied. It marks the error's class. Of the server's message it keeps
 // the first line; a Java stack trace follows.
 func (f *FS) failed(op, inner string, err error) error {
+	// The library's path has no authority, and the error would then name two paths.
 	err = withoutPath(err)
 	var remote hdfs.Error
 	if errors.As(err, &remote) {
@@ -151,6 +160,8 @@ func (f *FS) Open(ctx context.Context, p string) (storage.File, error) {
 	p = f.inner(p)
 	var st os.FileInfo
 	err := f.do(ctx, func(c *hdfs.Client) (err error) {
+		// Only the status is read here. The stream is opened at the first ReadAt: a caller that wants the size
+		// alone pays one call.
 		st, err = c.Stat(p)
 		return err
 	})
@@ -195,6 +206,7 @@ func (f *FS) stream(ctx context.Context, p string, st os.FileInfo, off int64) (i
 		return nil, err
 	}
 	// The bytes before off came from st. The rest of another file would make records that no file has.
+	// A file under construction has a larger size at each opening. That is growth and no replacement.
 	if now := r.Stat(); version(now).Replaced(version(st), now.Size() > st.Size()) {
 		return nil, errors.Join(errReplaced, r.Close())
 	}
@@ -238,12 +250,14 @@ const sticky = 0o1000
 
 // info converts a file's status.
 func (f *FS) info(p string, st os.FileInfo) storage.Info {
+	// A directory has no version: its time changes with each file in it.
 	info := storage.Info{Path: f.authority + p, ModTime: st.ModTime(), Dir: st.IsDir()}
 	if !info.Dir {
 		info.Size, info.Version = st.Size(), version(st)
 	}
 	if s, ok := st.Sys().(*hdfs.FileStatus); ok {
 		mode := st.Mode().Perm()
+		// HDFS enforces the bit on directories only. The library drops it from Mode.
 		if s.GetPermission().GetPerm()&sticky != 0 {
 			mode |= fs.ModeSticky
 		}
@@ -280,6 +294,7 @@ func (f *FS) readDir(ctx context.Context, dir string) (entries []os.FileInfo, er
 		if !d.Stat().IsDir() {
 			return syscall.ENOTDIR
 		}
+		// 0 reads all entries, in as many calls as the NameNode needs.
 		entries, err = d.Readdir(0)
 		return err
 	})
@@ -305,6 +320,7 @@ var errRemoveRoot = errors.New("is the root, which is never removed; name a file
 // is no error.
 func (f *FS) remove(ctx context.Context, p string) error {
 	return f.do(ctx, func(c *hdfs.Client) error {
+		// Missing is success: after a lost answer the second try finds nothing.
 		if err := c.RemoveAll(p); !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}

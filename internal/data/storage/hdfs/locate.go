@@ -50,6 +50,7 @@ func (f *FS) Hosts(ctx context.Context, p string, off, n int64) ([]string, error
 	}
 	share := map[string]int64{} // bytes of the range, by host
 	var hosts []string
+	// A split may cover parts of two blocks, whose hosts differ. The share of the bytes decides.
 	for _, b := range blocks {
 		common := min(off+n, b.Offset+b.Length) - max(off, b.Offset)
 		if common <= 0 {
@@ -76,6 +77,8 @@ func (f *FS) blocks(ctx context.Context, p string) ([]block, error) {
 	// Held during the request: splits that are planned at the same time wait for one answer.
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	// Stale locations do no harm: they only suggest where a task should run, and the reader asks for the
+	// present ones.
 	if now := time.Now(); now.Before(l.until) && (l.failed != nil || l.path == p) {
 		return l.blocks, l.failed
 	}

@@ -48,9 +48,13 @@ const leaseRenewal = 20 * time.Second
 // which ends the renewal of leases.
 func newNamenode(f *FS) *namenode {
 	token := storage.NewToken()
+	// One name for each writer, and not for the process: renewing renews all leases of a name, and a writer
+	// that has hung must lose its file although others work.
 	n := &namenode{fs: f, name: "slotwise-" + token, id: []byte(token[:16]), turn: make(chan struct{}, 1)}
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() {
+		// A lease is for a name and covers all its files. After a minute without renewal another client may
+		// take the file, and after the hard limit, twenty minutes in Hadoop 3.3, the NameNode closes it.
 		tick := time.NewTicker(leaseRenewal)
 		defer tick.Stop()
 		for {
@@ -95,6 +99,8 @@ func (n *namenode) call(ctx context.Context, method string, request message) (fi
 	}
 	// All tries of a call have one number: a NameNode that has carried out the first try repeats
 	// its answer.
+	// Under turn, so calls leave in the order of their numbers. The NameNode's retry cache knows a call by
+	// client and number.
 	n.mu.calls++
 	id := n.mu.calls
 	o, failed := again, 0
@@ -115,6 +121,7 @@ func (n *namenode) call(ctx context.Context, method string, request message) (fi
 		var remote *remoteError
 		// A late answer on this connection would fail the next call by its number. And after a
 		// fail-over another NameNode of the list is the active one.
+		// A NameNode in safe mode is the right one, and gets the next try on the same connection.
 		if err != nil && (isConnectionError(err) || errors.As(err, &remote) && remote.passive()) {
 			n.hangUpLocked()
 			n.mu.server++
@@ -178,6 +185,8 @@ func (n *namenode) callOnceLocked(ctx context.Context, id int32, retries int, me
 	if h.number(2) != rpcSuccess {
 		return nil, &remoteError{method: method, exception: string(h.data(4)), message: string(h.data(5))}
 	}
+	// Calls are made one at a time, so no other answer can be under way, unless the one before was given up.
+	// Then the connection was closed.
 	if got := int32(h.number(1)); got != id {
 		return nil, fmt.Errorf("the NameNode has answered call %d instead of %d", got, id)
 	}
@@ -201,6 +210,7 @@ func (n *namenode) dialLocked(ctx context.Context) error {
 	if _, err := conn.Write([]byte{'h', 'r', 'p', 'c', 9, 0, 0}); err != nil {
 		return err
 	}
+	// The NameNode does not answer this message. A refusal of the user comes with the first call.
 	user := message{}.text(1, n.fs.settings.user)
 	return n.sendLocked(n.rpcHeader(rpcContextCall, -1), message{}.data(2, user).text(3, clientProtocol))
 }
@@ -245,6 +255,8 @@ func (e *remoteError) Unwrap() error {
 		return fs.ErrNotExist
 	case "org.apache.hadoop.security.AccessControlException":
 		return fs.ErrPermission
+	// The second comes for a file that another client has begun and not completed. For a caller the name is
+	// taken.
 	case "org.apache.hadoop.fs.FileAlreadyExistsException", "org.apache.hadoop.hdfs.protocol.AlreadyBeingCreatedException":
 		return fs.ErrExist
 	case "org.apache.hadoop.fs.ParentNotDirectoryException":

@@ -29,6 +29,9 @@ type datanode struct {
 
 // extent names a block in one of its versions. The generation grows with each recovery,
 // so replicas that a recovery left behind are recognised.
+//
+// A recovery gives the block a new generation through the NameNode first and the DataNodes second. A DataNode
+// that missed it, because it was cut off, returns with the old one and has its replica removed.
 type extent struct {
 	pool           string
 	id, generation uint64
@@ -123,6 +126,7 @@ type packet struct {
 
 // appendHead appends what precedes the packet's data on the wire: lengths, header, checksums.
 func (p packet) appendHead(b []byte) []byte {
+	// datatransfer.proto gives offset, sequence and length fixed sizes, so that all headers are equally long.
 	header := message{}
 	header = protowire.AppendFixed64(protowire.AppendTag(header, 1, protowire.Fixed64Type), uint64(p.offset))
 	header = protowire.AppendFixed64(protowire.AppendTag(header, 2, protowire.Fixed64Type), uint64(p.seq))
@@ -133,6 +137,8 @@ func (p packet) appendHead(b []byte) []byte {
 	b = binary.BigEndian.AppendUint32(b, uint32(4+sums+len(p.data)))
 	b = binary.BigEndian.AppendUint16(b, uint16(len(header)))
 	b = append(b, header...)
+	// One checksum for each 512 bytes, the last one for the rest. The last DataNode verifies them before it
+	// acknowledges.
 	for rest := p.data; len(rest) > 0; rest = rest[min(chunkSize, len(rest)):] {
 		b = binary.BigEndian.AppendUint32(b, crc32.Checksum(rest[:min(chunkSize, len(rest))], castagnoli))
 	}
@@ -186,6 +192,8 @@ func (s *setup) encode() message {
 	for _, d := range s.nodes[1:] {
 		op = op.data(2, d.info)
 	}
+	// acked and sent bound what a replica may have in a recovery. A DataNode with fewer than acked bytes has
+	// lost data that was acknowledged, and refuses.
 	return op.number(4, s.stage).number(5, uint64(len(s.nodes))).number(6, uint64(s.acked)).number(7, uint64(s.sent)).
 		number(8, s.latestGeneration).data(9, message{}.number(1, checksumCRC32C).number(2, chunkSize))
 }
@@ -208,6 +216,7 @@ func (f *FS) newPipeline(ctx context.Context, s setup) (*pipeline, error) {
 	}
 	p := &pipeline{ctx: ctx, fs: f, nodes: s.nodes, conn: conn, r: bufio.NewReaderSize(conn, maxDelimited), ended: make(chan struct{})}
 	p.mu.changed = sync.NewCond(&p.mu)
+	// Before the handshake, which waits for DataNodes as well.
 	p.release = watch(ctx, p.interrupt)
 	if err := p.handshake(s); err != nil {
 		p.release()
@@ -227,6 +236,7 @@ func (p *pipeline) interrupt() {
 // writer.
 func (p *pipeline) fail(err error) {
 	p.mu.Lock()
+	// The first error names the DataNode. Later errors come from the connection that was closed then.
 	p.mu.err = cmp.Or(p.mu.err, err)
 	p.mu.Unlock()
 	_ = p.conn.Close() // after the error is set: the reading goroutine fails with another one
@@ -243,6 +253,8 @@ func (p *pipeline) handshake(s setup) error {
 	if _, err := p.conn.Write(request); err != nil {
 		return &pipelineError{p.nodes[:1], err}
 	}
+	// The first DataNode connects to the second, and so on, so a dead one at the end delays this answer. Its
+	// time-out is longer than silence, hence the probes.
 	answer, err := p.readPatiently(func() bool { return true })
 	if err != nil {
 		return err
@@ -275,6 +287,7 @@ func (p *pipeline) readPatiently(waiting func() bool) (fields, error) {
 		switch {
 		case err == nil:
 			return m, nil
+		// The connection itself broke, and that is the one to the first DataNode.
 		case !errors.Is(err, os.ErrDeadlineExceeded):
 			return nil, &pipelineError{p.nodes[:1], err}
 		case !waiting():
@@ -312,6 +325,7 @@ func (f *FS) unresponsive(ctx context.Context, nodes []datanode) (bad []datanode
 	dead := make([]bool, len(nodes))
 	var wg sync.WaitGroup
 	for i, d := range nodes {
+		// At once: with three DataNodes, one after the other would take three times the silence.
 		wg.Go(func() { dead[i] = !f.responds(ctx, d.addr) })
 	}
 	wg.Wait()
@@ -333,6 +347,7 @@ func (f *FS) responds(ctx context.Context, addr string) bool {
 	}
 	defer conn.Close()
 	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
+	// A DataNode reads the operation of a new connection, finds the end instead, and closes.
 	if conn.(*net.TCPConn).CloseWrite() != nil || conn.SetReadDeadline(time.Now().Add(f.silence())) != nil {
 		return false
 	}
@@ -382,6 +397,7 @@ func (p *pipeline) transmit(u packet) error {
 		// The reading goroutine may still receive which DataNode is to blame.
 		select {
 		case <-p.ended:
+		// The peer has reset the connection, so an answer that it sent before is read at once.
 		case <-time.After(p.fs.silence()):
 			_ = p.conn.Close() // ends that goroutine
 			<-p.ended
@@ -463,6 +479,8 @@ func (p *pipeline) readAck() (done bool, err error) {
 	}
 	// The replies are in the order of the pipeline, so the position names the DataNode that failed.
 	for i, reply := range ack[2] {
+		// A status other than success from a DataNode in the middle means that this one, or its disk, has
+		// failed. The ones before it report success for themselves.
 		if reply.number != statusSuccess && i < len(p.nodes) {
 			return false, &pipelineError{p.nodes[i : i+1], fmt.Errorf("status %d", reply.number)}
 		}
@@ -479,6 +497,8 @@ func (p *pipeline) readAck() (done bool, err error) {
 	}
 	u := p.mu.unacked[0]
 	p.mu.unacked = p.mu.unacked[1:]
+	// All DataNodes have the bytes, in memory or on disk: HDFS acknowledges before it syncs. What a power
+	// failure of all three loses is lost, as for every client.
 	p.mu.acked = u.offset + int64(len(u.data))
 	// A smaller buffer would make append allocate for the next packet.
 	if cap(u.data) == packetSize {

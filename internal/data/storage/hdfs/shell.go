@@ -75,6 +75,8 @@ func (f *FS) Checksum(ctx context.Context, p string) (algorithm string, sum []by
 	switch {
 	case err == nil && st.IsDir():
 		err = syscall.EISDIR
+	// Protection encrypts the connection by a handshake that only the library speaks, and it has no such
+	// call.
 	case err == nil && f.settings.options.DataTransferProtection != "":
 		err = errors.New("checksums cannot be read where data transfers are protected (dfs.data.transfer.protection)")
 	}
@@ -99,6 +101,7 @@ func (f *FS) checksum(ctx context.Context, p string, size int64) (string, []byte
 	}
 	var first blockSum
 	var all []byte
+	// In the order of the blocks, which the outer MD5 depends on.
 	for i, b := range located[2] {
 		s, err := f.blockChecksum(ctx, b.data)
 		if err != nil {
@@ -261,7 +264,10 @@ func (w *writer) reopen(st os.FileInfo) error {
 	if len(nodes) == 0 {
 		return errors.New("no DataNode has the file's last block")
 	}
+	// sent begins behind the bytes that the block has, so Write fills it up to the block size.
 	w.block = &openBlock{extent: block, token: token, sent: size, seq: 1}
+	// The DataNodes reopen their finished replicas under a new generation. acked is size: nothing of the old
+	// bytes may be lost.
 	if err := w.connect(stageAppend, size, nil, nodes, nil); err != nil {
 		w.block = nil // has no pipeline
 		return err
@@ -297,6 +303,7 @@ func (a *appended) Write(b []byte) (int, error) {
 // it is.
 func (a *appended) Close() error {
 	if err := a.w.Close(a.w.ctx); err != nil {
+		// Removing it, as Remove does for new files, would lose the bytes that the file had before.
 		a.w.abandon()
 		return a.w.fs.failed("append", a.w.path, err)
 	}

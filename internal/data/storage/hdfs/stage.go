@@ -57,6 +57,8 @@ var errRoot = errors.New("is the root, which cannot be replaced; name a director
 type stageOps struct{ *FS }
 
 // List implements storage.StageOps.
+//
+// HDFS lists a whole directory in any case, so the prefix saves memory and no calls.
 func (o stageOps) List(ctx context.Context, dir, prefix string) ([]string, error) {
 	entries, err := o.readDir(ctx, dir)
 	var names []string
@@ -101,6 +103,8 @@ func (o stageOps) Read(ctx context.Context, p string) (content []byte, err error
 		if st.IsDir() || st.Size() > maxSmall {
 			return &fs.PathError{Op: "read", Path: p, Err: fs.ErrNotExist}
 		}
+		// The size was checked against the status, and a file of a staging is written once and then only
+		// removed.
 		content, err = c.ReadFile(p)
 		return err
 	})
@@ -116,6 +120,8 @@ func (o stageOps) Put(ctx context.Context, p string, content []byte) error {
 	if err := o.remove(ctx, p); err != nil {
 		return err
 	}
+	// CREATE without overwrite: if another process puts the same file meanwhile, one of the two fails and
+	// does not mix bytes with the other.
 	w, err := o.CreateFile(ctx, p)
 	if err != nil {
 		return err
@@ -147,6 +153,8 @@ func (o stageOps) LastTouched(ctx context.Context, root string) (time.Time, erro
 	}
 	last := st.ModTime()
 	entries, err := o.readDir(ctx, root)
+	// A file that is being written changes its own time only when it is completed, but the directory's when
+	// it is created.
 	for _, e := range entries {
 		if e.ModTime().After(last) {
 			last = e.ModTime()

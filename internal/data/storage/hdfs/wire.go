@@ -14,6 +14,8 @@ import (
 // datatransfer.proto. The client library has generated types, but does not export them.
 type message []byte
 
+// The methods return the message, so requests read as a list of fields. append may write into the array of
+// the receiver: a message from which two requests are built must be cloned.
 func (m message) text(field protowire.Number, s string) message {
 	return protowire.AppendString(protowire.AppendTag(m, field, protowire.BytesType), s)
 }
@@ -74,6 +76,7 @@ func parse(b []byte) (fields, error) {
 
 // number returns the last value of a numeric field, 0 if it is missing.
 func (f fields) number(n protowire.Number) uint64 {
+	// protobuf demands the last value of a field that should occur once.
 	if v := f[n]; len(v) > 0 {
 		return v[len(v)-1].number
 	}
@@ -100,6 +103,8 @@ const maxDelimited = 64 << 10
 // maxDelimited bytes. An error consumes nothing: after a deadline that expires in the
 // middle of a message, the next call reads the same message from its start.
 func readDelimited(r *bufio.Reader) (fields, error) {
+	// Peek and not Read, for the promise above: a time-out must not lose the first half of an
+	// acknowledgement.
 	for want := 1; ; {
 		if _, err := r.Peek(want); err != nil {
 			return nil, err

@@ -48,6 +48,9 @@ type writer struct {
 }
 
 // openBlock is the block that is being written.
+//
+// sent counts bytes that were handed to the pipeline. After a recovery it stays, since the packets beyond
+// acked are sent again from memory.
 type openBlock struct {
 	*pipeline
 	extent extent
@@ -71,6 +74,8 @@ func (f *FS) newWriter(ctx context.Context, path string) (*writer, error) {
 		w.blockSize = f.settings.blockSize
 	}
 	const createNew = 1 // a flag: the file must not exist
+	// A repeated create with the same number returns the first answer. Otherwise the second try would find
+	// the file that the first one has made.
 	answer, err := w.nn.call(ctx, "create", message{}.text(1, path).data(2, message{}.number(1, uint64(f.settings.fileMode()))).text(3, w.nn.name).
 		number(4, createNew).number(5, 0).number(6, uint64(defaults.Replication)).number(7, uint64(w.blockSize)))
 	var status fields
@@ -165,6 +170,7 @@ func (w *writer) addBlock() error {
 		if _, aerr := w.nn.call(w.ctx, "abandonBlock", abandon); aerr != nil {
 			return errors.Join(err, aerr)
 		}
+		// Each failure has excluded a DataNode, so this many tries cover a cluster that has lost a rack.
 		if failed == attempts {
 			return err
 		}
@@ -175,6 +181,8 @@ func (w *writer) addBlock() error {
 // may be back: it asks again and excludes none.
 func (w *writer) askForBlock() (extent, []byte, []datanode, error) {
 	request := message{}.text(1, w.path).text(2, w.nn.name).number(5, w.file)
+	// The NameNode commits the block before with its length when it adds the next one. That is why a block
+	// must be complete before addBlock.
 	if w.last != nil {
 		request = request.data(3, w.last)
 	}
@@ -204,6 +212,7 @@ func (w *writer) askForBlock() (extent, []byte, []datanode, error) {
 // recover continues the block without the DataNodes that failed. It returns nil when the
 // block has a working pipeline again, or, for stageCloseRecovery, is complete.
 func (w *writer) recover(stage uint64, cause error) error {
+	// After close no acknowledgement arrives any more, so the two agree.
 	acked, unacked := w.block.close()
 	return w.connect(stage, acked, unacked, w.block.nodes, cause)
 }
@@ -222,6 +231,8 @@ func (w *writer) connect(stage uint64, acked int64, unacked []packet, nodes []da
 		// The DataNodes are also kept out of later blocks: each block would fail the same way and
 		// cost another time-out.
 		w.fs.exclude(cause)
+		// A cause that names no DataNode, such as a time-out of the NameNode, leaves all, and the loop tries
+		// them again.
 		nodes = without(nodes, cause)
 		if len(nodes) == 0 {
 			return fmt.Errorf("all DataNodes of a block have failed, the last one: %w", cause)
@@ -253,6 +264,7 @@ func (w *writer) connect(stage uint64, acked int64, unacked []packet, nodes []da
 		for _, d := range nodes {
 			update = update.data(4, d.id)
 		}
+		// In the order of the DataNodes: the NameNode pairs the two lists by position.
 		for _, d := range nodes {
 			update = update.text(5, d.storage)
 		}
@@ -262,6 +274,7 @@ func (w *writer) connect(stage uint64, acked int64, unacked []packet, nodes []da
 			_ = p.conn.Close() // the first error matters
 			return err
 		}
+		// From here on the block has the new generation also for a later recovery.
 		b.pipeline, b.extent, b.token = p, next, token
 		// endBlock had all data acknowledged before it sent the last packet. The request itself has
 		// made the DataNodes complete the block, and they take no more packets.
@@ -312,6 +325,7 @@ func (w *writer) Close(ctx context.Context) error {
 	if w.err == nil {
 		w.err = w.flush()
 	}
+	// A block that is exactly full was ended by flush.
 	if w.err == nil && w.block != nil {
 		w.err = w.endBlock()
 	}
@@ -323,6 +337,9 @@ func (w *writer) Close(ctx context.Context) error {
 		request = request.data(3, w.last)
 	}
 	return retry.Run(ctx, replication(func(err error) bool { return errors.Is(err, hdfs.ErrReplicating) }), func(ctx context.Context) error {
+		// The file becomes visible to readers as complete only by this call. A crash before it leaves a file
+		// under a lease, which the NameNode closes with the bytes that it knows, in a staging that is never
+		// committed.
 		answer, err := w.nn.call(ctx, "complete", request)
 		if err != nil {
 			return err

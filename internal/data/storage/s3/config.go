@@ -76,8 +76,10 @@ func (s settings) client() (c minio.Core, closeIdle func(), err error) {
 	if err != nil {
 		return c, nil, err
 	}
+	// Completing an upload of many parts may take a server that long before its first byte.
 	transport.ResponseHeaderTimeout = time.Minute
 	transport.DialContext = s.explainUnknown(u.Hostname(), transport.DialContext)
+	// Keys in the environment win, as in Amazon's own tools.
 	creds := credentials.NewStaticV4(s.access, s.secret, s.session)
 	if s.access == "" {
 		creds = credentials.NewChainCredentials([]credentials.Provider{

@@ -49,6 +49,7 @@ func (f *FS) move(ctx context.Context, from, to string) error {
 	}
 	var keys []string
 	sizes := map[string]int64{}
+	// A key may be an object and a prefix at the same time. Both move.
 	switch o, err := f.c.StatObject(ctx, fromBucket, fromKey, minio.StatObjectOptions{}); {
 	case err == nil:
 		keys, sizes[fromKey] = append(keys, fromKey), o.Size
@@ -76,6 +77,7 @@ func (f *FS) move(ctx context.Context, from, to string) error {
 				minio.CopySrcOptions{Bucket: fromBucket, Object: key})
 		}
 		if err == nil {
+			// The source is removed below, so a copy that was confirmed and not made would be a loss.
 			err = bucket{f, toBucket}.await(ctx, copied, made{size: sizes[key]})
 		}
 	}
@@ -189,6 +191,7 @@ func (e *edit) Commit() error {
 		}
 	}
 	e.done = true
+	// The end of the pipe is the end of the content: the upload then completes the object.
 	e.Close()
 	return <-e.ended
 }
@@ -197,6 +200,7 @@ func (e *edit) Commit() error {
 func (e *edit) Discard() error {
 	if !e.done {
 		e.done = true
+		// An error and no end: run aborts the upload, and no object appears.
 		e.CloseWithError(errDiscarded)
 		<-e.ended
 	}

@@ -47,6 +47,7 @@ func (f *FS) list(ctx context.Context, dir string) ([]storage.Info, error) {
 		name := strings.TrimPrefix(strings.TrimPrefix(o.Key, key), "/")
 		name, isDir := strings.CutSuffix(name, "/")
 		switch {
+		// Before the test for names without a path, so that a claim is seen and never listed.
 		case name == publishingDir:
 			publishing = true
 			return true
@@ -66,6 +67,8 @@ func (f *FS) list(ctx context.Context, dir string) ([]storage.Info, error) {
 	if err != nil {
 		return nil, err
 	}
+	// Publish removes _SUCCESS first and puts it last. With it the listing is of one whole output, old or
+	// new.
 	if publishing && !complete {
 		return nil, ErrPublishing
 	}

@@ -134,6 +134,8 @@ func isUnavailable(err error) bool {
 	// A wrong certificate stays wrong, although it counts as an error of the network.
 	case errors.Is(err, context.Canceled), errors.As(err, new(*tls.CertificateVerificationError)):
 		return false
+	// 503 Slow Down and 429 ask for fewer requests, 408 comes for a connection that was too slow. 501 does
+	// not change by waiting.
 	case errors.As(err, &answer) && answer.StatusCode != 0:
 		return answer.StatusCode >= 500 && answer.StatusCode != http.StatusNotImplemented || answer.StatusCode == http.StatusTooManyRequests || answer.StatusCode == http.StatusRequestTimeout
 	}
@@ -155,6 +157,7 @@ func kind(err error) error {
 	}
 	cause := error(nil)
 	switch {
+	// The status alone for HEAD, whose answer has no body and so no code.
 	case r.StatusCode == http.StatusNotFound, r.Code == minio.NoSuchKey, r.Code == minio.NoSuchBucket:
 		cause = fs.ErrNotExist
 		if r.Code == minio.NoSuchBucket {
@@ -163,6 +166,7 @@ func kind(err error) error {
 		return cause
 	case r.StatusCode == http.StatusForbidden, r.StatusCode == http.StatusUnauthorized:
 		cause = fs.ErrPermission
+	// The second is Amazon's 409 for two conditional writes at the same moment.
 	case r.StatusCode == http.StatusPreconditionFailed, r.Code == "ConditionalRequestConflict":
 		cause = errChanged
 	case r.StatusCode == http.StatusBadRequest:
@@ -233,6 +237,7 @@ func (f *FS) stream(ctx context.Context, bucket string, st minio.ObjectInfo, off
 		return nil, err
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
+	// Until the headers are there. After that each Read of stream restarts it.
 	limit := time.AfterFunc(f.timeout, func() { cancel(fmt.Errorf("%w for %v", errSilent, f.timeout)) })
 	body, _, _, err := f.c.GetObject(ctx, bucket, st.Key, opts)
 	limit.Stop()
@@ -261,6 +266,7 @@ func (s *stream) Read(p []byte) (int, error) {
 	s.limit.Reset(s.timeout)
 	n, err := s.body.Read(p)
 	s.limit.Stop()
+	// The transport reports only that the context was cancelled. The cause says by whom.
 	if err != nil && err != io.EOF && s.ctx.Err() != nil {
 		err = context.Cause(s.ctx)
 	}
@@ -308,6 +314,8 @@ func (f *FS) Stat(ctx context.Context, p string) (storage.Info, error) {
 func (f *FS) isDir(ctx context.Context, p string) (bool, error) {
 	found := false
 	err := f.each(ctx, p, false, func(o minio.ObjectInfo) bool {
+		// A claim alone is a first output that is not published yet: the directory does not exist for
+		// readers.
 		found = path.Base(o.Key) != publishingDir
 		return !found
 	})

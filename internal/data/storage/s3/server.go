@@ -133,6 +133,7 @@ func (b bucket) Each(ctx context.Context, prefix string, fn func(object) bool) e
 // Delete implements objects.
 func (b bucket) Delete(ctx context.Context, key string) error {
 	err := b.fs.c.RemoveObject(ctx, b.name, key, minio.RemoveObjectOptions{})
+	// Some servers answer 404 to the DELETE of a missing object, where Amazon answers 204.
 	if missing(err) {
 		return nil
 	}
@@ -207,6 +208,8 @@ func (b bucket) MadeBy(ctx context.Context, key string) (string, error) {
 // aborted before.
 func noUpload(err error) bool {
 	var r minio.ErrorResponse
+	// Any 404: a request about an upload names no object, so nothing else can be missing but the bucket with
+	// all its uploads.
 	return errors.As(err, &r) && (r.Code == minio.NoSuchUpload || r.StatusCode == http.StatusNotFound)
 }
 
@@ -247,6 +250,7 @@ const batch = 10_000
 // number is not bounded, so it holds the keys of one batch at a time.
 func deleteBelow(ctx context.Context, s objects, prefix string, each func(ctx context.Context, key string) error) error {
 	for {
+		// From the start each time: the objects of the batch before are gone, and new ones may have come.
 		keys, err := someBelow(ctx, s, prefix, batch)
 		if err != nil || len(keys) == 0 {
 			return err
@@ -266,6 +270,8 @@ func untouched(context.Context, string) error { return nil }
 // deleteAll removes objects, several at once.
 func deleteAll(ctx context.Context, s objects, keys []string) error {
 	return parallel(ctx, keys, func(ctx context.Context, key string) error {
+		// Before each request, because a master that has lost its lease must stop in the middle of a long
+		// deletion.
 		if err := storage.Permitted(ctx); err != nil {
 			return err
 		}

@@ -44,6 +44,7 @@ func (f *FS) stager(dir string) (*storage.Stager, string) {
 		s = f.wrapServer(s)
 	}
 	x := newStager(s, name, f.part, f.now)
+	// The FS's own function, which names the access key when permission is denied.
 	x.Failed = func(op, key string, err error) error { return f.failed(op, path.Join(name, key), err) }
 	return x, key
 }
@@ -141,6 +142,8 @@ func (o stageOps) Remove(ctx context.Context, p string) error {
 func (o stageOps) Touch(ctx context.Context, root string) error {
 	recent := false
 	err := o.s.Each(ctx, root+touchedFile, func(entry object) bool {
+		// By the server's time against this machine's: a clock that is wrong by minutes costs some writes or
+		// some delay, far below the time after which a sweep removes a staging.
 		recent = time.Since(entry.Modified) < storage.OwnTTL/24
 		return false
 	})
@@ -309,6 +312,8 @@ func (p *publisher) claim(ctx context.Context, a storage.StageArea) error {
 	}
 	o := retry.Options{Tries: claimTries, FirstPause: p.pause, Patience: retry.While(func(err error) bool { return errors.Is(err, errUndecided) })}
 	err := retry.Run(ctx, o, func(ctx context.Context) error {
+		// Of two undecided stagings that see each other, exactly one has a rival whose root is smaller, so
+		// exactly one withdraws at once and the other waits for that.
 		rival, decided, err := p.rival(ctx, a)
 		switch {
 		case err != nil || rival == "":
@@ -333,6 +338,7 @@ func (p *publisher) rival(ctx context.Context, a storage.StageArea) (root string
 		return "", false, err
 	}
 	for _, c := range claims {
+		// By the content and not by the key: a claim names its staging's root.
 		if c.root == a.Root {
 			continue
 		}
@@ -340,6 +346,8 @@ func (p *publisher) rival(ctx context.Context, a storage.StageArea) (root string
 		if err != nil {
 			return "", false, err
 		}
+		// Its process died after it had published. Without this a claim of the dead would block the output
+		// until a sweep.
 		if over {
 			if err := p.Delete(ctx, c.key); err != nil {
 				return "", false, err
@@ -349,6 +357,8 @@ func (p *publisher) rival(ctx context.Context, a storage.StageArea) (root string
 		if root == "" || c.root < root {
 			root = c.root
 		}
+		// A decided rival publishes whatever happens to its process, so waiting is in vain and overtaking it
+		// would mix outputs.
 		d, err := stageOps{p.server}.Exists(ctx, c.root+commitFile)
 		if err != nil {
 			return "", false, err
@@ -419,6 +429,7 @@ func (p *publisher) claimed(ctx context.Context, a storage.StageArea) (bool, err
 func (p *publisher) release(ctx context.Context, a storage.StageArea) error {
 	claims, err := p.claims(ctx, a)
 	for _, c := range claims {
+		// Not by claimKey: after the error of a Put the claim may be there or not, and listing shows which.
 		if err == nil && c.root == a.Root {
 			err = p.Delete(ctx, c.key)
 		}
@@ -477,6 +488,8 @@ func (p *publisher) manifest(ctx context.Context, a storage.StageArea) ([]pendin
 	}
 	for i := range m {
 		f := &m[i]
+		// A job's code can write below its staging, and this list decides which objects are removed from the
+		// target.
 		if !f.valid() || len(f.Parts) > 0 {
 			return nil, fmt.Errorf("%s: %w", key, errNoRecord)
 		}
@@ -629,6 +642,7 @@ func (p *publisher) removeOld(ctx context.Context, a storage.StageArea) error {
 	if err != nil || done {
 		return err
 	}
+	// From old/ and not from the target: each removed object has a copy.
 	old, err := keysBelow(ctx, p, a.Root+oldDir)
 	if err != nil || len(old) == 0 {
 		return err // a new output costs no marker

@@ -41,6 +41,7 @@ type upload struct {
 // run makes the object of the bytes of r, whose buffer has room for smallObject, and waits
 // until the server has it. A small object takes one request instead of several.
 func (u *upload) run(ctx context.Context, r *bufio.Reader) error {
+	// A whole megabyte means that the end is not known yet. io.EOF comes with all bytes of a smaller file.
 	content, err := r.Peek(smallObject)
 	switch {
 	case err == nil:
@@ -108,6 +109,7 @@ func (b bucket) parts(ctx context.Context, p pending, r io.Reader) (list parts, 
 		if n, err = io.ReadFull(r, buf); err != nil && err != io.ErrUnexpectedEOF || n == 0 {
 			break
 		}
+		// Read first, so that a file of exactly maxParts parts passes.
 		if size += int64(n); number > maxParts {
 			err = fmt.Errorf("the file is larger than %d parts of %d bytes", maxParts, editPart)
 			break
@@ -124,6 +126,7 @@ func (b bucket) parts(ctx context.Context, p pending, r io.Reader) (list parts, 
 			mu.Lock()
 			list[number-1] = part
 			mu.Unlock()
+			// Given back after an error, too, or the loop would wait for a buffer.
 			buffers <- buf
 		})
 	}
@@ -147,6 +150,8 @@ func (u *upload) once(ctx context.Context, request func(minio.PutObjectOptions) 
 		// The server has no such condition. CreateFile has looked whether there is an object.
 		etag, err = request(minio.PutObjectOptions{})
 	}
+	// Only these two answers are doubtful. Any other error leaves no object, or one that a repeated command
+	// replaces.
 	repeated := errors.Is(err, errNoUpload) || !u.replace && errors.Is(kind(err), errChanged)
 	if !repeated {
 		return etag, err
@@ -205,6 +210,8 @@ func (b bucket) await(ctx context.Context, key string, want made) error {
 		// Two objects of one second have one time, too. That is rare enough to read the bytes.
 		got := xxhash.New()
 		var opts minio.GetObjectOptions
+		// A third writer may replace the object meanwhile. The read then fails instead of comparing its
+		// bytes.
 		if err := opts.SetMatchETag(o.ETag); err != nil {
 			return err
 		}

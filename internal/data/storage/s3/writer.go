@@ -27,7 +27,7 @@ const (
 // content of the objects in uploads/ and files/, the latter being called records. The
 // manifest lists the files with names and ids only.
 //
-// A job's code can write all these objects, and the master acts on them. So what is read is
+// A job's code can write all these objects, and the master acts on them. So each record is
 // checked (see readPending), and the key that a file gets is not in it: it is always below
 // the output directory.
 type pending struct {
@@ -45,9 +45,10 @@ type pending struct {
 type parts []minio.CompletePart
 
 // UnmarshalJSON implements json.Unmarshaler. It ends after maxParts parts: two bytes of JSON
-// can stand for a part of 150 bytes in memory.
+// can become a part of 150 bytes in memory.
 func (p *parts) UnmarshalJSON(b []byte) error {
 	d := json.NewDecoder(bytes.NewReader(b))
+	// A null would leave the list unchanged, and a record without parts is none.
 	if t, err := d.Token(); err != nil || t != json.Delim('[') {
 		return errors.Join(errNoRecord, err)
 	}
@@ -78,6 +79,7 @@ func readPending(ctx context.Context, s objects, a storage.StageArea, key string
 	if err := json.Unmarshal(b, &f); err != nil {
 		return f, fmt.Errorf("%s: %w (%w)", key, errNoRecord, err)
 	}
+	// The key must follow from the content, so a copied record of another file is refused.
 	if !f.valid() || own(a, f) != key {
 		return f, fmt.Errorf("%s: %w", key, errNoRecord)
 	}
@@ -192,6 +194,8 @@ func newWriter(ctx context.Context, p *publisher, a storage.StageArea, name stri
 		return nil, err
 	}
 	if err := putJSON(ctx, p, uploadKey(a, w.pending), w.pending); err != nil {
+		// Between Begin and this Put a crash leaves an upload that nothing records. A lifecycle rule of the
+		// bucket removes it.
 		return nil, errors.Join(err, p.Abort(context.WithoutCancel(ctx), w.pending))
 	}
 	return w, nil

@@ -19,6 +19,7 @@ func inDir(o Options, fill func(dir string) error) (err error) {
 	if err != nil {
 		return err
 	}
+	// Before the work, so that a wrong --output fails at once.
 	if err := checkTarget(target, o); err != nil {
 		return err
 	}
@@ -28,6 +29,8 @@ func inDir(o Options, fill func(dir string) error) (err error) {
 	}
 	// MkdirTemp makes a private directory. The final one inside it gets the
 	// permissions of the user's mask.
+	// Beside the target and on its file system: the rename is then one step. The dot hides it from jobs that
+	// read the parent.
 	temp, err := os.MkdirTemp(parent, "."+filepath.Base(target)+".tmp-")
 	if err != nil {
 		return err
@@ -122,6 +125,8 @@ func isDataFile(name string) bool {
 // swap renames dir to target. An earlier target is moved to old and removed, or
 // moved back if the rename fails.
 func swap(dir, target, old string) error {
+	// A crash between the two renames leaves the earlier data under old, complete. Nothing is removed before
+	// the new data are in place.
 	err := os.Rename(target, old)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err

@@ -57,6 +57,8 @@ func inParts(pattern string, max int64, f partFunc) func(context.Context, Option
 			var all sync.WaitGroup
 			for range min(runtime.GOMAXPROCS(0), len(parts)) {
 				all.Go(func() {
+					// Goroutines take the next part when they are free, so the last ones end together. The
+					// bytes do not depend on who writes a part: each has a seed.
 					for i := next.Add(1) - 1; i < int64(len(parts)); i = next.Add(1) - 1 {
 						err := writeFile(m, dir, fmt.Sprintf(pattern, i), func(w io.Writer) error {
 							return f(w, parts[i], o.Params)

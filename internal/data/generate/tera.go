@@ -42,6 +42,7 @@ func TeraRows(w io.Writer, from, to uint64) error {
 	var key [16]byte
 	record := make([]byte, recordLen)
 	for row := from; row < to; row++ {
+		// Big endian: the first ten bytes are the key, the rest the filler.
 		x.FillBytes(key[:])
 		copy(record, key[:10])
 		record[10], record[11] = 0, 0x11

@@ -21,6 +21,8 @@ func zipfText(w io.Writer, p part, _ Params) error {
 	n := 0
 	for left := p.size; ; {
 		end := v.line(buf, n, &r)
+		// The line that would exceed the size is dropped with its random numbers: nothing follows it in this
+		// part.
 		if left -= int64(end - n); left < 0 {
 			_, err := w.Write(buf[:n])
 			return err
@@ -40,6 +42,8 @@ func zipfText(w io.Writer, p part, _ Params) error {
 func (v *vocabulary) line(buf []byte, n int, r *rng) int {
 	for range minLineWords + r.below(maxLineWords-minLineWords+1) {
 		w := v.draw(r)
+		// A copy of constant length, which the compiler turns into two moves. The bytes behind the word are
+		// overwritten by the next one; the buffer has room for the last.
 		copy(buf[n:n+len(w.text)], w.text[:])
 		n += int(w.n)
 	}

@@ -58,6 +58,7 @@ func tpchScale(o Options) (float64, error) {
 		return 0, err
 	}
 	if scale == 0 {
+		// No upper bound here: the size already says how much space the user expects.
 		return max(minTPCHScale, float64(o.Size)/tpchUnit), nil
 	}
 	if scale < minTPCHScale || scale > maxTPCHScale {
@@ -109,6 +110,7 @@ func newTPCHData(scale float64, seed uint64) *tpchData {
 		text:       tpchText(seed),
 		dates:      tpchDates(),
 	}
+	// Clause 4.2.5: ten orders for each customer, though a third of the customers have none.
 	d.orders = 10 * d.customers
 	// Five suppliers in 10,000 have complaints: one in each 2,000. A table too
 	// small for one still gets one, or query 16 would have nothing to leave out.

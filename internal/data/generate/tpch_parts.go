@@ -40,6 +40,7 @@ func (d *tpchData) judge(r *rng, comment []byte, i int64) {
 	block := i / d.complaintBlock
 	choice := d.complaints.at(block)
 	bad := choice.between(0, d.complaintBlock-1)
+	// From 1 on, so that the two are never one supplier.
 	good := (bad + choice.between(1, d.complaintBlock-1)) % d.complaintBlock
 	var verdict string
 	switch i % d.complaintBlock {
@@ -112,6 +113,7 @@ func (d *tpchData) suppliersOf(part int64) (keys [suppliersOfPart]int64) {
 	for i := range keys {
 		k := (part+int64(i)*(s/suppliersOfPart+(part-1)/s))%s + 1
 		for j := 0; j < i; j++ {
+			// -1, so that the new key is compared with all before it again.
 			if keys[j] == k {
 				k, j = k%s+1, -1
 			}

@@ -60,6 +60,8 @@ func inOrder(ctx context.Context, n int64, fill func(chunk int64, out []byte) []
 	}()
 	for done := range pending {
 		out := <-done
+		// The deferred cancel ends the goroutine above. Chunks that are being filled end in their buffered
+		// channels.
 		if err := write(out); err != nil {
 			return err
 		}

@@ -38,6 +38,7 @@ func trackerLogs(ctx context.Context, o Options) error {
 	}
 	limit := int64(math.MaxInt64)
 	if hours == 0 {
+		// Enough hours for any size: the limit ends them.
 		hours, limit = math.MaxInt32, o.Size
 	}
 	world := newTrackerWorld(int(trackers), int(swarms), o.Seed)
@@ -56,6 +57,7 @@ var errEnough = errors.New("enough")
 func (w *trackerWorld) write(ctx context.Context, out io.Writer, hours, limit int64) error {
 	buffered := bufio.NewWriterSize(out, 1<<18)
 	err := inOrder(ctx, hours, w.hour, func(b []byte) error {
+		// The last hour is cut at a line, so that every line of the file is whole.
 		enough := int64(len(b)) > limit
 		if enough {
 			b = b[:limit]

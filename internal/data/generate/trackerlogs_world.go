@@ -90,6 +90,7 @@ func newSwarm(r *rng, rank int) swarm {
 func (w *trackerWorld) register(r *rng, s int32) {
 	for {
 		t := &w.trackers[int(float64(len(w.trackers))*math.Pow(r.unit(), trackerSkew))]
+		// Swarms are registered in order, so a repeated draw of the same tracker finds this swarm last.
 		if n := len(t.known); n == 0 || t.known[n-1].swarm != s {
 			t.known = append(t.known, membership{swarm: s, share: float32(0.2 + 0.8*r.unit())})
 		}
@@ -120,6 +121,7 @@ func (s *swarm) loaded(age float64) float64 {
 // hour appends one hour of logs. Trackers are scraped one after the other.
 func (w *trackerWorld) hour(hour int64, out []byte) []byte {
 	for i := range w.trackers {
+		// A generator for each hour and tracker: hours are made on several cores, in any order.
 		r := w.noise.at(hour*int64(len(w.trackers)) + int64(i))
 		second := trackerEpoch + hour*3600 + int64(i)*3500/int64(len(w.trackers))
 		reason := ""
@@ -143,6 +145,7 @@ func (w *trackerWorld) hour(hour int64, out []byte) []byte {
 // isDown reports whether a tracker is out of order: one day in twelve it is,
 // for one to twelve hours.
 func (w *trackerWorld) isDown(tracker int, hour int64) bool {
+	// By the day: all hours of one day draw the same outage.
 	r := w.outages.at(hour/24*int64(len(w.trackers)) + int64(tracker))
 	if r.below(12) != 0 {
 		return false

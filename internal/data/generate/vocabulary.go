@@ -76,6 +76,8 @@ func makeWords() []word {
 // the k-th is proportional to 1/k.
 func zipfWeights(n int) []float64 {
 	var sum float64
+	// From the smallest term up, which loses the fewest bits. The sum is part of the data: it must be the
+	// same everywhere.
 	for k := n; k >= 1; k-- {
 		sum += 1 / float64(k)
 	}
@@ -101,6 +103,7 @@ func makeAlias(p []float64) []aliasCell {
 			large = append(large, i)
 		}
 	}
+	// Each turn finishes one cell, so the loop ends after at most n turns.
 	for len(small) > 0 && len(large) > 0 {
 		s, l := small[len(small)-1], large[len(large)-1]
 		small = small[:len(small)-1]
@@ -121,6 +124,8 @@ func makeAlias(p []float64) []aliasCell {
 // draw returns a word.
 func (v *vocabulary) draw(r *rng) *word {
 	x := r.next()
+	// The upper half of x chooses the cell, the lower one decides within it, so one random number serves
+	// both.
 	i := uint32((x >> 32) * uint64(len(v.alias)) >> 32)
 	if c := &v.alias[i]; uint32(x) >= c.keep {
 		i = c.other

@@ -210,6 +210,9 @@ func (s *KeySpec) Partition(key []byte, n int) int {
 // Each field is encoded so that no encoding is the beginning of another one: a byte that
 // says whether the field exists, then text with 0 escaped and a terminator, or a number.
 // For a reversed field all bits are inverted.
+//
+// The engine compares bytes and knows no comparators. Encoding the order once for each record is cheaper than
+// calling a comparator for each comparison, of which a sort makes some twenty for each record.
 func (s *KeySpec) AppendSortKey(out, key []byte) []byte {
 	var room [8][2]int
 	spans := s.span(key, room[:0])

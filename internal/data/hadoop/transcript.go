@@ -20,6 +20,7 @@ type Log struct {
 
 // Line writes one line. Control characters in args are escaped.
 func (l *Log) Line(level, logger, format string, args ...any) {
+	// A job's name with an LF could otherwise forge a line of the log, which a tool would believe.
 	terminal.Fprintf(l.W, "%s %s %s: "+format+"\n", append([]any{l.Now().Format("2006-01-02 15:04:05,000"), level, logger}, args...)...)
 }
 
@@ -84,6 +85,8 @@ func (s *Stats) Groups() []Group {
 	if s.Reduces > 0 {
 		jobs = append(jobs, Counter{"Total time spent by all reduce tasks (ms)", s.ReduceMillis})
 	}
+	// Names with a space at their end, here and in the groups, are Hadoop's own. Tools compare them with the
+	// space.
 	framework := []Counter{
 		{"Map input records", c["map.input_records"]}, {"Map output records", c["map.output_records"]},
 		{"Map output bytes", c["map.output_bytes"]},
@@ -140,6 +143,7 @@ func (l *Log) WriteCounters(groups []Group) {
 	for _, g := range groups {
 		terminal.Fprintf(&b, "\t%s\n", g.Name)
 		for _, c := range g.Counters {
+			// Counted all the same: the number in the first line counts every counter.
 			if n++; c.Value < 0 {
 				continue // mrjob takes a line with a negative number for a group
 			}

@@ -37,6 +37,7 @@ func classify(prog *syntax.Prog) wideClasses {
 	starts := []rune{0x80}
 	cut := func(lo, hi rune) { // at both ends of a range
 		for _, r := range []rune{lo, hi + 1} {
+			// hi+1 may be 0x80 or below, or beyond the last rune. Neither is a border among wide runes.
 			if r > 0x80 && r <= unicode.MaxRune {
 				starts = append(starts, r)
 			}
@@ -68,6 +69,7 @@ func classify(prog *syntax.Prog) wideClasses {
 		key := signature(prog, r)
 		c, ok := seen[key]
 		if !ok {
+			// Numbered in the order of the runes, so that compiling an expression twice gives equal tables.
 			c = int32(len(w.sample))
 			seen[key] = c
 			w.sample = append(w.sample, r)

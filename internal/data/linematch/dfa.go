@@ -22,10 +22,11 @@ const (
 )
 
 // maxStates bounds the table to 2 MiB.
+// 2048 rows of 1 KiB are about the second-level cache of a core, which blocks share.
 const maxStates = 2048
 
 // dfa is the lazily built automaton of one Scanner. A state is a set of
-// instructions of the program, those that consume a rune or wait for the end
+// instructions of the program which consume a rune or wait for the end
 // of the line. Every step also starts the program again, since a match may begin
 // anywhere. The length and position of a match do not matter, so the order of
 // alternatives does not matter either, and sets are enough.
@@ -66,10 +67,12 @@ func newDFA(p *Pattern) *dfa {
 
 // reset discards all states and creates the first one again.
 func (d *dfa) reset() {
+	// The arrays are kept: a pattern that fills the table once fills it again.
 	d.next, d.wide, d.sets = d.next[:0], d.wide[:0], d.sets[:0]
 	d.index = make(map[string]int32)
 	d.homed = -1
 	d.begin()
+	// Only here the beginning of the line is true. step adds the start again without it.
 	d.add(uint32(d.p.prog.Start), beginning)
 	d.start = d.intern(d.p.begins)
 	// With assertions on line beginnings the first state is left with every byte, so it cannot be the
@@ -84,6 +87,7 @@ func (d *dfa) reset() {
 // bytes. Wide runes must lead back to it, otherwise a search could stop inside one.
 func (d *dfa) findExits(row int32) {
 	for c := range d.p.wide.sample {
+		// The bytes of a wide rune are then no exits, so a search for ASCII bytes passes over them.
 		if d.rune(row, int32(c)) != row {
 			return
 		}
@@ -98,6 +102,8 @@ func (d *dfa) findExits(row int32) {
 	if len(d.exits.list) == 0 {
 		return
 	}
+	// Set after the entries were computed: intern would have returned home for them, which the comparison
+	// with row takes for an exit.
 	d.homed = row
 	for i, to := range d.next { // those computed before it was known
 		if to == row {
@@ -124,6 +130,8 @@ const (
 // paid counts a search that skipped n bytes and reports whether searching is still worth
 // it. If not, it builds the table again without a home state.
 func (d *dfa) paid(n int) bool {
+	// Judged once and not again: the sum over 4096 searches says enough, and counting costs in the hottest
+	// path.
 	if d.skips++; d.skips < skipsTried {
 		d.skipped += n
 	} else if d.skips == skipsTried && d.skipped < minSkip*skipsTried {
@@ -192,9 +200,12 @@ func (d *dfa) intern(atBeginning bool) int32 {
 		key = binary.LittleEndian.AppendUint32(key, pc)
 	}
 	if atBeginning {
+		// No set of instructions has a length that is not a multiple of four, so no other
+		// set has this key.
 		key = append(key, '^')
 	}
 	if row, ok := d.index[string(key)]; ok {
+		// Invariant of dfa: no entry is the home state's row, so the loop stops and searches.
 		if row == d.homed {
 			return home
 		}
@@ -223,6 +234,7 @@ func (d *dfa) full() bool { return len(d.sets) >= maxStates }
 func (d *dfa) compute(row int32, b byte) int32 {
 	var to int32
 	switch {
+	// LF is decided here and not by step: no instruction consumes it, and the line ends.
 	case b == '\n':
 		to = d.start
 		if d.endsMatching(row) {
@@ -242,6 +254,8 @@ func (d *dfa) compute(row int32, b byte) int32 {
 // again. Otherwise runes must be decoded.
 func (d *dfa) bytewise(row int32) int32 {
 	to := d.rune(row, 0)
+	// The number of bytes in a rune is unknown when the first is seen. So the state must be the same after
+	// one byte and after every further one.
 	for from := row; ; from = to {
 		for c := range d.p.wide.sample {
 			if d.rune(from, int32(c)) != to {

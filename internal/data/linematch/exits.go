@@ -17,7 +17,7 @@ import (
 //	       for the one before
 type exits struct {
 	list []byte
-	is   [256]uint8 // 1 for those in the list
+	is   [256]uint8 // 1 for the bytes in the list
 }
 
 // add adds a byte.
@@ -35,6 +35,7 @@ func (e *exits) index(b []byte) int {
 	case 1:
 		return bytes.IndexByte(b, x[0])
 	case 2:
+		// The same code for two to four: comparing a byte again costs less than a loop.
 		return indexOf(b, x[0], x[1], x[1], x[1])
 	case 3:
 		return indexOf(b, x[0], x[1], x[2], x[2])

@@ -42,6 +42,8 @@ func newFinder(words []word, sample []byte) finder {
 	for _, b := range sample {
 		counts[b]++
 	}
+	// First, since it takes any words: expand below multiplies words, which only the other
+	// methods need.
 	if v := newVector(words, &counts); v != nil {
 		return v
 	}
@@ -56,6 +58,8 @@ func newFinder(words []word, sample []byte) finder {
 	if len(words) == 1 {
 		// The search for a byte that hardly ever occurs is twice as fast as that for two.
 		o := newOneByte(words[0], &counts, few)
+		// A sample shorter than sampleSize is a small file, for which the choice does not matter, and says
+		// little about rarity.
 		if o != nil && (few == nil || len(sample) == sampleSize && counts[o.b] <= sampleSize/leastGap) {
 			return o
 		}
@@ -82,6 +86,7 @@ func newVector(words []word, counts *[256]int) finder {
 			return p
 		}
 	}
+	// Twice, because the costs are estimates for one processor.
 	if g, gramsCost := newGrams(words, counts); cost > stepCost || g != nil && 2*gramsCost < cost {
 		return nil
 	}
@@ -109,6 +114,7 @@ func expand(words []word, most int) []word {
 	for _, w := range words {
 		ws := []word{{}}
 		for i := range w {
+			// Two cases of a letter stay one choice: all methods compare them by a mask for free.
 			choices := []byteSet{w[i]}
 			if _, _, ok := narrow(&w[i]); !ok {
 				choices = nil
@@ -193,6 +199,8 @@ func (o *oneByte) begin() {
 
 func (o *oneByte) next(b []byte, i int) int {
 	for i += o.at; i < len(b); i++ {
+		// The sample was wrong about this byte. pairs has seen begin for this block, so it may start anywhere
+		// in it.
 		if o.pairs != nil && o.missed >= gapsTried && o.passed < o.missed*leastGap {
 			return o.pairs.next(b, i-o.at)
 		}
@@ -244,6 +252,8 @@ func newPairs(words []word, counts *[256]int) finder {
 		y, my, _ := narrow(&w[hi])
 		// Both bytes are compared with one mask, so a bit that is open for one byte is open for the
 		// other, too. word.at decides.
+		// The highest bit of each lane is left free for the subtraction in next. A byte above 127 is compared
+		// by seven bits, and word.at decides.
 		m := mx & my &^ 0x80
 		f.each = append(f.each, pair{w, lo, hi - lo, uint64(x&m) * ones, uint64(y&m) * ones, uint64(m) * ones})
 	}
@@ -311,6 +321,8 @@ func (p *pair) next(b []byte, i int) int {
 			d[5] = ((binary.LittleEndian.Uint64(x[40:]) ^ px) | (binary.LittleEndian.Uint64(y[40:]) ^ py)) & mask
 			d[6] = ((binary.LittleEndian.Uint64(x[48:]) ^ px) | (binary.LittleEndian.Uint64(y[48:]) ^ py)) & mask
 			d[7] = ((binary.LittleEndian.Uint64(x[56:]) ^ px) | (binary.LittleEndian.Uint64(y[56:]) ^ py)) & mask
+			// One branch for 64 places: on text with rare bytes it is almost never taken, and eight branches
+			// would each cost a prediction.
 			if ((d[0]-ones)|(d[1]-ones)|(d[2]-ones)|(d[3]-ones)|(d[4]-ones)|(d[5]-ones)|(d[6]-ones)|(d[7]-ones))&high != 0 {
 				i = len(b) - p.apart - len(x)
 				for k, d := range d {
@@ -326,6 +338,7 @@ func (p *pair) next(b []byte, i int) int {
 		}
 		i = len(b) - p.apart - len(x)
 	}
+	// At most 63 places and the word's length are left.
 	return slowly(p.word, b, i-p.at)
 }
 

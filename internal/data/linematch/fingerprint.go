@@ -95,6 +95,8 @@ func (f *fingerprint) enter(w windowed, bucket uint8) {
 	for j := range window {
 		for _, b := range w.bytes(j) {
 			f.is[j][b] |= bucket
+			// Each half has a table of 16 entries because PSHUFB looks up 16 at a time. The exact table is
+			// is, used by verify.
 			f.halves[2*j][b&15] |= bucket
 			f.halves[2*j+1][b>>4] |= bucket
 		}
@@ -125,6 +127,7 @@ func (f *fingerprint) cost(counts *[256]int) float64 {
 func (f *fingerprint) next(b []byte, i int) int {
 	f.skipTo(b, i)
 	for {
+		// Places of the last call of the vector function first, in order.
 		for p := f.place(); p >= 0; p = f.place() {
 			if at := f.verify(b, i, p); at >= 0 {
 				return at

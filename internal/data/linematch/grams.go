@@ -67,6 +67,8 @@ func newGrams(words []word, counts *[256]int) (*grams, float64) {
 			n, hits := g.choose(&frequency)
 			// Grams of other bytes that share an entry by chance.
 			hits += float64(n) / (1 << gramBits)
+			// A longer step means fewer lookups and more grams in the table. The minimum is where both costs
+			// meet.
 			if cost := (lookupCost + hits*hitCost) / float64(step); n <= maxGrams && cost < least {
 				best, least = g, cost
 			}
@@ -104,7 +106,7 @@ func (g *grams) choose(frequency *[256]float64) (count int, share float64) {
 				least, n, at = sum, size, i
 			}
 		}
-		// Each window of this word stands for too many grams. Without one of its windows the word would be
+		// Each window of this word has too many grams. Without one of its windows the word would be
 		// missed, so the answer is that there are too many in all.
 		if n == 0 {
 			return maxGrams + 1, 1
@@ -131,6 +133,7 @@ func (g *grams) fill() {
 	g.places = map[uint32][]gramPlace{}
 	for k, w := range g.words {
 		for at := g.at[k]; at < g.at[k]+g.step; at++ {
+			// All strings of the sets, at most maxGrams together by choose.
 			all := []uint32{0}
 			for j := range g.length {
 				s := lower(w[at+j])
@@ -194,6 +197,7 @@ func (g *grams) verify(b []byte, from, i int) int {
 	if g.table[gramHash(gram)] == 0 {
 		return -1
 	}
+	// table has one bit for many grams, and places has the exact ones: the map is only asked on a hit.
 	for _, p := range g.places[gram] {
 		if at := i - p.at; at >= from && g.words[p.word].at(b, at) {
 			return at

@@ -100,6 +100,7 @@ func lineEnds(subs []*syntax.Regexp) []part {
 
 func partOf(re *syntax.Regexp) part {
 	switch re.Op {
+	// One empty word, not none: it is the neutral element of product, while nil means "unknown".
 	case syntax.OpEmptyMatch:
 		return part{words: []word{{}}, exact: true}
 	case syntax.OpBeginLine, syntax.OpEndLine, syntax.OpBeginText, syntax.OpEndText, syntax.OpWordBoundary, syntax.OpNoWordBoundary:
@@ -117,6 +118,7 @@ func partOf(re *syntax.Regexp) part {
 		return one(re.Rune...)
 	case syntax.OpCapture:
 		return partOf(re.Sub[0])
+	// x* and x{0,n} are anything, by the end of the function: they may be absent.
 	case syntax.OpPlus:
 		p := partOf(re.Sub[0])
 		if p.words == nil {
@@ -142,6 +144,8 @@ func partOf(re *syntax.Regexp) part {
 // folded is the part for a rune in all its cases.
 func folded(r rune) part {
 	ranges := []rune{r, r}
+	// The Kelvin sign folds to k, with another length, so (?i)k has no word. That is why one must check
+	// lengths.
 	for f := unicode.SimpleFold(r); f != r; f = unicode.SimpleFold(f) {
 		ranges = append(ranges, f, f)
 	}
@@ -161,7 +165,7 @@ func one(ranges ...rune) part {
 		}
 		for r := lo; r <= hi; r++ {
 			// No line contains a line end, and no text a surrogate: AppendRune would write the
-			// replacement character for it, whose bytes the expression does not match.
+			// replacement character instead, whose bytes the expression does not match.
 			if r == '\n' || !utf8.ValidRune(r) {
 				continue
 			}
@@ -180,6 +184,7 @@ func one(ranges ...rune) part {
 	if w == nil {
 		return anything
 	}
+	// At most 64^4 for the bytes of a rune, so no overflow.
 	product := 1
 	for i := range w {
 		product *= w[i].size()
@@ -192,6 +197,8 @@ func one(ranges ...rune) part {
 // concat is the part for parts that follow each other. It joins the words of neighbours, and
 // begins again where that gives too many.
 func concat(parts []part) part {
+	// run is the part since the last interruption. whole says that there was none, so that run describes the
+	// entire match.
 	run := part{words: []word{{}}, exact: true}
 	whole := true
 	var head, best []word
@@ -206,6 +213,7 @@ func concat(parts []part) part {
 	for _, p := range parts {
 		first := p.words
 		if first == nil {
+			// Even of a part of any length the first bytes are known, and touch the words before it.
 			first = p.head
 		}
 		switch joined := product(run.words, first); {
@@ -304,6 +312,7 @@ func score(ws []word) float64 {
 			if w[i] == lineFeed {
 				sum++ // every line has one
 			} else {
+				// A known byte counts 5 bits, as if text had 32 equally frequent letters.
 				sum += max(0, 5-math.Log2(float64(w[i].size())))
 			}
 		}

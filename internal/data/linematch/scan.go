@@ -13,6 +13,9 @@ const bytesPerReset = 16 * maxStates
 
 // Scanner finds matching lines for one goroutine. It keeps its automaton, at
 // most 2 MiB, from block to block.
+//
+// search and slow only ever change one way within a Scanner: a text that has shown itself unsuitable for one
+// method usually remains so.
 type Scanner struct {
 	p      *Pattern
 	dfa    *dfa
@@ -36,6 +39,8 @@ func (p *Pattern) NewScanner() *Scanner {
 // line need not end with LF. A line is a part of block and is valid as long as block. It returns
 // the number of lines in block, matching or not.
 func (s *Scanner) Lines(block []byte, yield func(line []byte)) (lines int) {
+	// With the first block as the sample: the caller has it in the cache, and later blocks of one file
+	// resemble it.
 	if s.search && s.finder == nil {
 		s.finder = newFinder(s.p.words, block[:min(len(block), sampleSize)])
 		s.search = s.finder != nil
@@ -52,6 +57,7 @@ func (s *Scanner) Lines(block []byte, yield func(line []byte)) (lines int) {
 	} else {
 		lines = bytes.Count(block, lf)
 	}
+	// The last line of a file may have no LF.
 	if n := len(block); n > 0 && block[n-1] != '\n' {
 		lines++
 	}
@@ -64,6 +70,7 @@ func (s *Scanner) Match(line []byte) bool {
 		return s.p.re.Match(line)
 	}
 	at, state := s.find(line, 0)
+	// What find returned is void then, because the table was being replaced.
 	if s.slow { // the automaton gave up
 		return s.p.re.Match(line)
 	}
@@ -86,6 +93,7 @@ func (s *Scanner) candidates(block []byte, yield func(line []byte)) {
 	p, i := s.p, 0
 	s.finder.begin()
 	if p.before && len(block) > 0 { // there is no LF before the first line
+		// i stays at the LF, with which the words of the second line may begin.
 		i = lineEnd(block, 0)
 		if line := block[:i:i]; s.Match(line) {
 			yield(line)
@@ -99,11 +107,14 @@ func (s *Scanner) candidates(block []byte, yield func(line []byte)) {
 		// The word begins with the LF before its line.
 		begin := at + 1
 		if !p.before {
+			// Searched backwards from the word and not beyond i, which is a line's beginning.
 			begin = i + lineBegin(block[i:at])
 		}
 		end := lineEnd(block, begin)
 		if line := block[begin:end:end]; p.whole || s.Match(line) {
 			yield(line)
+			// Judged over the whole text so far, so that a dense part in the middle of a file does not decide
+			// alone. With package regexp for the lines, searching first always pays.
 		} else if s.missed++; s.missed%missesTried == 0 && !s.slow && (s.done+end)/s.missed < bytesPerMiss {
 			s.search = false
 			s.lines(block[min(end+1, len(block)):], yield)
@@ -133,10 +144,12 @@ func (s *Scanner) lines(block []byte, yield func(line []byte)) {
 		}
 		at, state := s.find(block, i)
 		switch {
+		// Lines before at have been reported. Its own line begins again, with package regexp.
 		case s.slow: // given up in the line around at
 			i = lineBegin(block[:at])
 			continue
 		case at >= 0:
+		// A line with LF has been decided by the entry for LF. Only the end of the block is left.
 		case block[len(block)-1] != '\n' && s.endMatches(state):
 			at = len(block)
 		default:
@@ -166,6 +179,7 @@ func (s *Scanner) slowly(block []byte, yield func(line []byte)) {
 // sets s.slow it has given up at the index returned.
 func (s *Scanner) find(b []byte, i int) (at int, state int32) {
 	d := s.dfa
+	// row is one of three: an offset into next, or matched, home or dead. Only offsets reach run.
 	for row := d.start; ; {
 		// States without stepping: the line is decided, or only a few bytes can
 		// change the state.
@@ -227,6 +241,7 @@ func (s *Scanner) entry(row int32, b []byte, i int) (to int32, size int) {
 	}
 	// Before the entry is computed, which may need a new state.
 	if d.full() {
+		// row belongs to the new table from here on, so the entry must be computed again.
 		if row = s.renew(row, i); s.slow {
 			return row, 0
 		}
@@ -238,6 +253,7 @@ func (s *Scanner) entry(row int32, b []byte, i int) (to int32, size int) {
 	if to != decode {
 		return to, 1
 	}
+	// An invalid byte decodes to U+FFFD with size 1, as for package regexp.
 	r, size := utf8.DecodeRune(b[i:])
 	return d.rune(row, d.p.wide.of(r)), size
 }
@@ -258,6 +274,8 @@ func (s *Scanner) renew(row int32, i int) int32 {
 	if atBeginning {
 		return d.start
 	}
+	// The state of a line that is half read is kept. Starting again at the line's beginning would cost the
+	// line, and could fill the table again and again in a line of many MiB.
 	d.begin()
 	d.set = append(d.set, set...)
 	// The caller needs a row and not an entry.
@@ -274,6 +292,7 @@ func (s *Scanner) endMatches(state int32) bool {
 		return true
 	case dead:
 		return false
+	// The home state is no row, so its set is found under homed.
 	case home:
 		state = s.dfa.homed
 	}

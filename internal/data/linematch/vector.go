@@ -12,6 +12,9 @@ const maxTurns = 128
 
 // turns holds the state of a search by vectors in a block. Before end, only places whose bit is set can
 // be matches, and each must be verified.
+//
+// A block is searched in calls of n turns. lines counts the LFs that the vector functions have seen on the
+// way; with feeds the caller gets the number of lines without a pass over the block.
 type turns struct {
 	base, end int // the first place of the last call of the vector function, and the one behind its last
 	turn      int // the turn of the last place that was verified
@@ -30,6 +33,7 @@ func (t *turns) skipTo(b []byte, i int) {
 		t.base, t.end, t.turn = i, i, 0
 	case n > t.turn<<6:
 		t.turn = n >> 6
+		// The first turn may have places before i, of a line that has been reported.
 		t.places[t.turn] &= math.MaxUint64 << (n & 63)
 	}
 }

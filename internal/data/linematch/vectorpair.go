@@ -26,6 +26,8 @@ func newVectorPair(w word, counts *[256]int) (*vectorPair, float64) {
 	}
 	x, maskX, _ := narrow(&w[lo])
 	y, maskY, _ := narrow(&w[hi])
+	// narrow clears the bit that distinguishes the cases. Here it is set, in key and text, because OR is the
+	// cheaper operation with vectors.
 	p := &vectorPair{word: w, at: lo, apart: hi - lo, keys: pairKeys{x | ^maskX, ^maskX, y | ^maskY, ^maskY}}
 	return p, pairCost + share(&w[lo], counts)*share(&w[hi], counts)*hitCost
 }

@@ -29,6 +29,7 @@ func Unpack(from, dir, name string) error {
 	tarred := strings.HasSuffix(lower, ".tar") || strings.HasSuffix(lower, ".tar.gz") || strings.HasSuffix(lower, ".tgz")
 	zipped := strings.HasSuffix(lower, ".zip") || strings.HasSuffix(lower, ".jar")
 	if !tarred && !zipped {
+		// Hadoop copies such a file, too.
 		return writeUnpacked(f, func() (*os.File, error) { return os.OpenFile(dir, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o700) }, new(int64))
 	}
 	if err := os.Mkdir(dir, 0o700); err != nil {
@@ -68,6 +69,8 @@ func writeUnpacked(r io.Reader, create func() (*os.File, error), done *int64) er
 		err = fmt.Errorf("the archive unpacks to more than %d bytes", int64(maxUnpacked))
 	}
 	if err == nil {
+		// After the content, and by the descriptor, so that no link can redirect it. Tasks of one worker
+		// share the directory, so none may change it.
 		err = w.Chmod(0o555)
 	}
 	return errors.Join(err, w.Close())
@@ -85,6 +88,7 @@ func unzip(f *os.File, root *os.Root) error {
 	}
 	done := int64(0)
 	for _, e := range z.File {
+		// putBelow makes the directories of files. Empty ones are left out, as by Hadoop's unJar.
 		if e.FileInfo().IsDir() {
 			continue
 		}

@@ -4,6 +4,14 @@
 // The caller's goroutine does both. While the child has not taken the input yet,
 // Feed passes the lines that the child has printed to the caller's function. So the
 // two processes cannot block each other, and the function needs no lock.
+//
+// Two goroutines serve the caller, one blocked in a write to the child and one in a read from it. Buffers
+// travel in a circle: free to the reader, out to the caller, and back. So a child that prints much waits in
+// its own write when the caller is behind, and memory is bounded by three buffers.
+//
+// The end of a child has a fixed order: close its input, read its output to the end, wait for its exit
+// without collecting the status, kill its group, collect. Each step is needed by the next one; see Finish,
+// wait and reap.
 package stream
 
 import (
@@ -108,6 +116,7 @@ func Start(ctx context.Context, cfg Config) (*Child, error) {
 		return nil, err
 	}
 	defer stdout.Close()
+	// With pipes of 64 KiB a filter such as cat would wake this process four times for each buffer.
 	growPipe(in)
 	growPipe(out)
 	if cfg.Alive == nil {
@@ -116,6 +125,8 @@ func Start(ctx context.Context, cfg Config) (*Child, error) {
 	log := &stderrLog{to: cfg.Stderr, count: cfg.Count, status: cfg.Status, alive: cfg.Alive, name: cfg.Name, prefix: cmp.Or(cfg.Prefix, "reporter:"), groupEnd: cmp.Or(cfg.GroupEnd, ".")}
 	cmd, err := start(&cfg, func(cmd *exec.Cmd) error {
 		cmd.Dir, cmd.SysProcAttr = cfg.Dir, groupAttr()
+		// The child inherits files. Only stderr, which is no file, is copied by a goroutine of
+		// package exec.
 		cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, stdout, log
 		// Wait must return even if a grandchild keeps stderr open.
 		cmd.WaitDelay = time.Second
@@ -129,6 +140,7 @@ func Start(ctx context.Context, cfg Config) (*Child, error) {
 	c := &Child{
 		cfg: cfg, ctx: ctx, cmd: cmd, in: in, stderr: log,
 		outFile: out, written: make(chan struct{}),
+		// fed has room for one result, so the writer ends even if Feed has returned early.
 		feed: make(chan []byte), fed: make(chan error, 1),
 		out: make(chan printed, 2), free: make(chan *buffer, 3),
 	}
@@ -198,7 +210,10 @@ func (c *Child) Feed(b []byte, line func([]byte) error) error {
 	if c.closed || len(b) == 0 {
 		return nil
 	}
+	// A copy that becomes nil at the end of the output: a nil channel is never ready in select, while a
+	// closed one always is.
 	out := c.out
+	// The writer is idle here, since every buffer before was answered by fed.
 	c.feed <- b
 	for {
 		select {
@@ -243,6 +258,7 @@ func (c *Child) brokenPipe(line func([]byte) error) error {
 func (c *Child) lines(chunk printed, line func([]byte) error) error {
 	b := chunk.bytes()
 	if c.cfg.Raw {
+		// Before the buffer is given back: the slice is valid during the call only.
 		err := line(b)
 		c.free <- chunk.buffer
 		return err
@@ -315,6 +331,7 @@ func (c *Child) Finish(line func([]byte) error) error {
 				c.rest = nil
 			}
 			return c.wait()
+		// The child is killed by Close, which the caller owes after every Start.
 		case <-c.ctx.Done():
 			return context.Cause(c.ctx)
 		}
@@ -332,17 +349,20 @@ func (c *Child) wait() error {
 	case err = <-done:
 	case <-c.ctx.Done():
 		killGroup(c.cmd)
+		// At once after the kill, so that reap does not run beside Close.
 		<-done
 		return context.Cause(c.ctx)
 	}
 	// After reap, when no goroutine writes to the log any more. The last line may lack its LF.
 	c.stderr.flush()
+	// A grandchild that keeps stderr open is no failure of the command, whose own status is 0 then.
 	if err == nil || errors.Is(err, exec.ErrWaitDelay) {
 		return nil
 	}
 	code := -1
 	var exit *exec.ExitError
 	if errors.As(err, &exit) {
+		// A command that a signal has killed has the code -1 and failed even so: its output is cut off.
 		if code = exit.ExitCode(); code > 0 && c.cfg.AnyExit {
 			return nil
 		}
@@ -382,7 +402,7 @@ const (
 	statusNotFound      = 127
 )
 
-// remedies has what users can do about these statuses.
+// remedies tells users how to repair the causes of these statuses.
 var remedies = map[int]string{
 	statusNotExecutable: " (not executable: chmod +x the file, or name its interpreter, as python3 FILE)",
 }
@@ -399,6 +419,8 @@ func (e *ExitError) ProgramFailed() bool {
 func (c *Child) reap() error {
 	c.ended = true
 	awaitExit(c.cmd)
+	// Grandchildren that run in the background would otherwise keep the pipes open and use the slot of the next
+	// task.
 	killGroup(c.cmd)
 	return c.cmd.Wait()
 }

@@ -29,6 +29,8 @@ func wordSet(words string) map[string]bool {
 // only split at its spaces and start. ok is false for every other command, and if env changes where a shell
 // searches for programs. To start a shell costs as much as to start cat, for each task.
 func plain(command string, env []string) (path string, args []string, ok bool) {
+	// A list of harmless bytes and not of special ones: a byte that is forgotten here costs time, and there
+	// it would change the command.
 	for i := range len(command) {
 		switch c := command[i]; {
 		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', strings.IndexByte(" _./-+,:@%=", c) >= 0:
@@ -37,6 +39,7 @@ func plain(command string, env []string) (path string, args []string, ok bool) {
 		}
 	}
 	args = strings.Fields(command)
+	// A word with = before the program is an assignment.
 	if len(args) == 0 || shellWords()[args[0]] || strings.Contains(args[0], "=") {
 		return "", nil, false
 	}

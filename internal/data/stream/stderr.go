@@ -46,6 +46,7 @@ func (l *stderrLog) ReadFrom(r io.Reader) (total int64, err error) {
 	b := make([]byte, stderrAtOnce)
 	for {
 		n, err := r.Read(b)
+		// Its result is dropped: it never fails, and a log that cannot be written must not fail the task.
 		l.Write(b[:n])
 		total += int64(n)
 		if err == io.EOF {
@@ -80,6 +81,7 @@ func (l *stderrLog) Write(b []byte) (int, error) {
 
 // flush handles the line collected so far.
 func (l *stderrLog) flush() {
+	// line stays valid until the next Write, and l.to writes it before that.
 	line := l.line
 	l.line = l.line[:0]
 	if len(line) == 0 {
@@ -95,6 +97,7 @@ func (l *stderrLog) flush() {
 	if rest, ok := bytes.CutPrefix(line, []byte(l.prefix+"counter:")); ok && l.counter(string(rest)) {
 		return
 	}
+	// Reports are not kept: a user who reads the error wants the messages between them.
 	l.last = append(l.last, line...)
 	if len(l.last) > keptStderr {
 		l.last = append(l.last[:0], l.last[len(l.last)-keptStderr:]...)
@@ -125,6 +128,7 @@ func (l *stderrLog) binaryMatches() {
 
 // counter adds to a counter. It reports false if s is not group,name,amount.
 func (l *stderrLog) counter(s string) bool {
+	// Hadoop splits at every comma, too, and ignores a line that does not give three parts.
 	f := strings.Split(strings.TrimSpace(s), ",")
 	if len(f) != 3 {
 		return false

@@ -58,6 +58,10 @@ const chunk = 128 << 10
 // block that ends there cannot be decoded; the Reader then tries the following magic
 // number. If the first block of a part cannot be decoded at all, its magic number may be
 // false. The Reader then decodes the file from its start, to find out where blocks begin.
+//
+// Of two readers of neighbouring ranges each decodes the blocks that begin in its own range, and the first
+// one continues beyond it for the record that crosses the border. Both find the same blocks: a block belongs
+// to a range by the byte in which its magic number begins.
 type Bzip2Reader struct {
 	f        io.ReaderAt
 	size     int64 // of the file in bytes
@@ -136,9 +140,11 @@ type feed Bzip2Reader
 func (f *feed) ReadByte() (byte, error) {
 	r := (*Bzip2Reader)(f)
 	if r.fed == len(r.stream) {
+		// io.EOF makes the decoder fail before it has returned a byte, and Read tries the next magic number.
 		if r.produced == 0 {
 			return 0, io.EOF
 		}
+		// The decoder has verified the block's checksum: it asks for the next byte only behind it.
 		r.endBlock()
 		if r.err = r.next(); r.err != nil {
 			return 0, r.err
@@ -223,6 +229,8 @@ func (r *Bzip2Reader) header() error {
 	if err != nil {
 		return err
 	}
+	// Zeros or other bytes behind the last stream are an error, too: bzip2 itself warns about them, and they
+	// may be a second file that was damaged.
 	if h>>8 != 'B'<<16|'Z'<<8|'h' || byte(h) < '1' || byte(h) > '9' {
 		return fmt.Errorf("no stream begins at byte %d", r.at/8)
 	}
@@ -326,6 +334,7 @@ func (r *Bzip2Reader) walk(cause error) error {
 	case w.start == r.start:
 		return r.damaged(cause)
 	}
+	// The walk has proved the position, so a failure there is damage and no false magic number.
 	r.at, r.searched = w.start, false
 	return nil
 }
@@ -373,6 +382,7 @@ func (r *Bzip2Reader) load(from, to int64) ([]byte, error) {
 			r.base = max(r.base, r.keep)
 		}
 		have = r.base + int64(len(r.buf))
+		// At least a chunk, since find and bits ask for a few bytes at a time.
 		more := min(max(to-have, chunk), r.size-have)
 		r.buf = slices.Grow(r.buf, int(more))
 		n, err := r.f.ReadAt(r.buf[len(r.buf):len(r.buf)+int(more)], have)

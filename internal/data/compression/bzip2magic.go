@@ -24,6 +24,7 @@ var second = func() (t [256]uint8) {
 // or errNoMagic. ends says that the end of a stream counts, too. Without it, find drops the
 // bytes that it has searched.
 func (r *Bzip2Reader) find(from, limit int64, ends bool) (int64, error) {
+	// A number needs 48 bits, so none begins in the last bits of the file.
 	limit = min(limit, 8*r.size-magicBits+1)
 	for pos := from / 8; 8*pos < limit; pos += chunk {
 		if !ends {
@@ -36,6 +37,7 @@ func (r *Bzip2Reader) find(from, limit int64, ends bool) (int64, error) {
 		}
 		for i := range min(int(end-pos), len(b)-1) {
 			at := 8 * (pos + int64(i))
+			// Of random bytes one in sixteen passes this table, and only these are compared in full.
 			for set := second[b[i+1]]; set != 0; set &= set - 1 {
 				s := bits.TrailingZeros8(set)
 				if p := at + int64(s); p >= from && p < limit && isMagic(b[i:], s, ends) {

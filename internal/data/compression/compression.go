@@ -56,6 +56,8 @@ var (
 // number of times, from any goroutine.
 func Enable(codecs ...*Codec) {
 	for _, c := range codecs {
+		// A codec with another name is ignored: the numbers are written into run files, so new ones need a
+		// row in the table.
 		for id := range table {
 			if names[id] == c.Name {
 				table[id].Store(c)

@@ -71,6 +71,8 @@ func (h *hadoopReader) next() error {
 	}
 	if err == nil {
 		if h.chunk, err = ReadBounded(h.r, h.chunk, int(n)); err == nil {
+			// The bound is the content that the block still lacks: a chunk that states more is refused before its memory
+			// is allocated.
 			h.buf, err = h.decode(h.buf, h.chunk, int(min(h.left, maxChunk)))
 		}
 	}
@@ -108,6 +110,7 @@ func ReadBounded(r io.Reader, buf []byte, n int) ([]byte, error) {
 	buf = buf[:0]
 	for len(buf) < n {
 		at := len(buf)
+		// Doubling, so a large item is copied a few times and not once for each MiB.
 		more := min(n-at, max(readStep, at))
 		if cap(buf)-at < more {
 			buf = append(make([]byte, 0, at+more), buf...)
@@ -157,6 +160,7 @@ func (h *hadoopWriter) Write(p []byte) (n int, err error) {
 
 // flush writes the block.
 func (h *hadoopWriter) flush() {
+	// A file without content has no block at all, as Hadoop writes it.
 	if len(h.block) == 0 || h.err != nil {
 		return
 	}
@@ -181,6 +185,7 @@ func (h *hadoopWriter) Close() error {
 func EncodeLZ4(dst, src []byte) ([]byte, error) {
 	at, room := len(dst), lz4.CompressBlockBound(len(src))
 	dst = append(dst, make([]byte, room)...)
+	// With room for the bound CompressBlock never gives up on bytes that do not compress.
 	n, err := lz4.CompressBlock(src, dst[at:], nil)
 	return dst[:at+n], err
 }

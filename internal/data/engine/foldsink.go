@@ -41,6 +41,8 @@ type foldSink struct {
 // aheadRecords is a power of two. More loads than about these the processor does not do at a time.
 const aheadRecords = 16
 
+// Eight: with keys that never repeat, folding then costs a ninth of the records a look-up for nothing, and
+// with keys that begin to repeat the delay is eight tables.
 const skipFactor = 8
 
 // newFoldSink returns a sink for a job with Aggregate. The caller must call discard.

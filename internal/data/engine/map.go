@@ -220,7 +220,7 @@ func mapBlocks(r *input.Reader, f input.Format, mapper Mapper, step func() error
 		if err != nil {
 			return err
 		}
-		// Without this a map whose conditions drop all records would neither report progress nor stop.
+		// Without this a map whose conditions drop all records would report no progress, and not stop.
 		if block == nil {
 			t.Meter.Ticks.Add(1)
 			if err := step(); err != nil {

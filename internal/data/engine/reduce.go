@@ -184,6 +184,7 @@ func (s *fileSink) commit(ctx context.Context) error {
 	if err := s.env.Commit(ctx, s.task.Attempt); err != nil {
 		return err
 	}
+	// After the permission, because an attempt that writes nothing still must be the only one that commits.
 	if s.omitted() {
 		// The task counts as committed, with a part file that does not exist.
 		return s.w.Discard()

@@ -85,7 +85,7 @@ func CodeMark(code string) string {
 
 // CauseOf returns what made an attempt fail with err. A failing disk outweighs a failing
 // storage: another node can help at once. Both outweigh the mark of a permanent error: the
-// data were not read as they are, so the code that judged them may be wrong.
+// data were not read unchanged, so the code that judged them may be wrong.
 func CauseOf(err error) job.Cause {
 	switch {
 	case errors.Is(err, storage.ErrDisk):

@@ -3,6 +3,10 @@
 // A Writer writes one file in one format, optionally compressed, through one buffer.
 // The file enters the staged directory when the Writer commits. So a failed attempt,
 // or a second attempt of a task, leaves no file.
+//
+// A file has two ends. Flush writes everything that can fail, however long that takes, and Commit only moves
+// the file to its place. An attempt asks for the permission to commit between the two, so the permission is
+// held for a moment only.
 package output
 
 import (
@@ -212,6 +216,8 @@ func Open(st storage.Staging, name string, o Options) (*Writer, error) {
 		return nil, err
 	}
 	w := &Writer{format: o.Format, dst: dst, stored: &counter{w: dst}}
+	// The order of the layers from here on: records or buf, then the compressor, then the counter, then the
+	// storage. Counting below the compressor gives the size of the file.
 	w.w = w.stored
 	if !o.inParts() {
 		if w.comp, err = compressor(w.stored, o.Codec); err != nil {
@@ -229,6 +235,7 @@ func Open(st storage.Staging, name string, o Options) (*Writer, error) {
 		}
 		w.records = rows
 	case o.Format == Runs:
+		// Unordered: a map of a job without reduces writes its records as they come.
 		w.records = runRecords{runfile.NewWriter(w.w, runfile.Options{Partitions: 1, Codec: runCodec(o.Codec), Unordered: true})}
 	default:
 		w.buf = (*buffers.Get().(*[bufferSize]byte))[:0]
@@ -267,10 +274,14 @@ func (w *Writer) Write(key, value []byte) error {
 		return w.closed()
 	}
 	if w.records != nil {
+		// Kept, also if it is a RecordError: the file has the records before the bad one, and must not be
+		// committed.
 		w.err = w.records.Write(key, value)
 		return w.err
 	}
 	// 2 bytes for TAB and LF.
+	// The usual record is one test and three copies. The slow way puts each part alone, so a record of any
+	// size passes.
 	if len(key)+len(value)+2 > cap(w.buf)-len(w.buf) {
 		return w.writeSlow(key, value)
 	}
@@ -378,6 +389,8 @@ func (w *Writer) Commit() error {
 
 // Discard removes the file. It is a no-op after Commit.
 func (w *Writer) Discard() error {
+	// Without Flush: the bytes in the buffer and in the compressor go with the file. Compressors start no
+	// goroutines, so none must be closed.
 	w.done = true
 	w.free()
 	return w.dst.Discard()
@@ -393,6 +406,8 @@ type counter struct {
 func (c *counter) Write(p []byte) (int, error) {
 	n, err := c.w.Write(p)
 	c.n += int64(n)
+	// A storage that takes fewer bytes without an error breaks io.Writer's contract, and would leave a hole
+	// in the file.
 	if err == nil && n < len(p) {
 		err = io.ErrShortWrite
 	}

@@ -43,6 +43,8 @@ func newZlibReader(r io.Reader) (io.ReadCloser, error) {
 }
 
 func newZstdReader(r io.Reader) (io.ReadCloser, error) {
+	// One task has one core, and several tasks of a worker may read zstd at the same time. Without the bound
+	// a frame may ask for a window of gigabytes.
 	d, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(maxWindow))
 	if err != nil {
 		return nil, err
@@ -57,6 +59,8 @@ func newZstdWriter(w io.Writer) (io.WriteCloser, error) {
 // zstdEncoder and zstdDecoder serve all blocks of the process: both keep a pool
 // of states.
 var zstdEncoder = sync.OnceValues(func() (*zstd.Encoder, error) {
+	// No checksum of zstd's own: run files have one for each block, over the compressed bytes. The fastest
+	// level, because a run is written once and read once.
 	return zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderCRC(false))
 })
 
@@ -77,6 +81,8 @@ func decodeZstd(dst, src []byte) (int, error) {
 	if err != nil {
 		return 0, err
 	}
+	// A block whose content is longer than dst is decoded into other memory. The caller compares the length
+	// and refuses it.
 	out, err := d.DecodeAll(src, dst[:0])
 	return len(out), err
 }

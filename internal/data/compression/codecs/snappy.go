@@ -18,11 +18,14 @@ var snappyMagic = []byte("\xff\x06\x00\x00sNaPpY")
 // SnappyCodec writes.
 func newSnappyReader(r io.Reader) (io.ReadCloser, error) {
 	b := bufio.NewReader(r)
+	// Hadoop's blocks begin with a length. One that begins like the magic would be of 4 GiB, more than its
+	// codec writes.
 	head, err := b.Peek(len(snappyMagic))
 	if err != nil && err != io.EOF {
 		return nil, err
 	}
 	if bytes.Equal(head, snappyMagic) {
+		// 64 KiB is the largest block of snappy's framing format; s2's own blocks would be larger.
 		return io.NopCloser(s2.NewReader(b, s2.ReaderMaxBlockSize(64<<10))), nil
 	}
 	return io.NopCloser(compression.NewHadoopReader(b, decodeSnappyChunk)), nil
@@ -42,6 +45,7 @@ func decodeSnappyChunk(buf, src []byte, most int) ([]byte, error) {
 }
 
 func encodeSnappy(dst, src []byte) ([]byte, error) {
+	// EncodeSnappy and not Encode, whose blocks only s2 reads.
 	return append(dst, s2.EncodeSnappy(nil, src)...), nil
 }
 

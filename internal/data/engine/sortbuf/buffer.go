@@ -158,7 +158,7 @@ func (b *Buffer) Add(part int, key, value []byte) bool {
 // makeRoom grants space for one more record of need bytes in the arena.
 func (b *Buffer) makeRoom(need int64) bool {
 	arena, index := b.used+need, int64(b.n+1)*entryCost
-	// A single record that exceeds the limit must still be taken: no spill would make room for it.
+	// A single record that exceeds the limit must still be taken: no spill would make enough room.
 	if b.n == 0 {
 		return b.forceRoom(arena, index)
 	}

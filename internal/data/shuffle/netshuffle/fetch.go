@@ -33,7 +33,7 @@ type Fetch struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 	wg     sync.WaitGroup
-	// progressAt is when bytes last arrived or there was nothing to fetch; see clock.
+	// progressAt is the last time at which bytes arrived or there was nothing to fetch; see clock.
 	progressAt atomic.Int64
 	began      time.Time
 	keep       *keeper

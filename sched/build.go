@@ -46,6 +46,8 @@ func (g *Registry) make(spec string, opt Options, chosen bool) (Policy, error) {
 	opt.Set = withDefaults(info, r.Set, opt.Set)
 	opt.utilities, opt.evaluators = g.utilities.byName, g.evaluators.byName
 	var p Policy
+	// A policy that is one piece gets the registry's Build, for its candidates. Parts do not: a part
+	// that built policies would hide them from Describe.
 	if r.New != nil {
 		kit := NewKit(opt)
 		// Without this a candidate could be a policy that chooses, and building one would never
@@ -85,6 +87,7 @@ func (g *Registry) compose(r Row, opt Options) (Policy, error) {
 	if err := errors.Join(err1, err2, err3, err4); err != nil {
 		return nil, err
 	}
+	// Before fit: parts answer whether they fit by what Consult has shown them.
 	policy := Compose(s, o, p, c)
 	return policy, fit(policy)
 }
@@ -148,8 +151,11 @@ func withProfile(info Info, set map[string]string) (map[string]string, error) {
 	if len(info.Profiles) == 0 || !given {
 		return set, nil
 	}
+	// The map belongs to the caller, who may build several policies from it.
 	set = maps.Clone(set)
 	delete(set, profileSetting)
+	// The name is valid even without a profile of that name, so that a script can always state the
+	// parameter.
 	if name == "default" {
 		return set, nil
 	}

@@ -72,6 +72,7 @@ func Compose(s Slots, o Order, p Place, sp Speculate) *Composition {
 		} else {
 			c.mayBeQuiet = false
 		}
+		// The parts may keep each other now but not call each other: the view comes later, with Start.
 		if x, ok := part.(Consulter); ok {
 			x.Consult(c.Parts())
 		}
@@ -145,6 +146,8 @@ func (c *Composition) serve(r *Round, o Offer) bool {
 	}
 	c.round, c.offer, c.found = r, o, Assignment{}
 	if c.preceder != nil && !o.NoCopies {
+		// A Preceder chooses by job and node and need not know widths. If its task does not fit, pending
+		// tasks get the offer.
 		if t := c.preceder.Before(r, o, c.Order); t != nil && r.Fits(t.Job(), c.slot(t.Job(), t.Kind())) {
 			c.copy(t, o.Label)
 			return true
@@ -163,14 +166,16 @@ func (r *Round) mayServe(o Offer, k job.Kind) bool {
 // consider gives the offer to the candidate if the candidate has a suitable task. If not,
 // it notes the reason. It returns true to visit the next candidate.
 func (c *Composition) consider(cand Candidate) bool {
+	// Most candidates of a long walk end in the next few lines, which read the job's first cache lines
+	// alone.
 	r, o, j, k := c.round, c.offer, cand.Job, cand.Kind
 	launchable := j.Launchable(k)
 	copies := r.copies && !o.NoCopies && j.Active(k) > 0 && (c.chooser == nil || c.chooser.MayCopyJob(j, k))
 	if !launchable && !copies {
 		return true
 	}
-	// Checks that refuse the job as a whole come before Pick: a Place may count each visit as a
-	// slot that the job has declined, and let it run far from its data sooner.
+	// Checks that refuse the job as a whole come before Pick: a Place may count each visit as a slot that
+	// the job has declined, so that the job runs far from its data sooner.
 	if r.Barred(j, r.node, k) {
 		r.Note(j, k, Reason{Code: NodeBarred, Have: j.NodeFailures(r.node.Index())})
 		return true
@@ -206,6 +211,7 @@ func (c *Composition) consider(cand Candidate) bool {
 
 // copy gives the offer to a copy of a running task.
 func (c *Composition) copy(t *job.Task, label int32) {
+	// The level is the copy's own: the original may run near the data and the copy far away.
 	c.found = Assignment{Task: t, Slot: c.slot(t.Job(), t.Kind()), Speculative: true, Label: label,
 		Level: c.round.Nodes().LevelOf(t, c.round.node)}
 }
@@ -215,6 +221,8 @@ func (c *Composition) slot(j *job.Job, k job.Kind) job.Kind {
 	switch {
 	case !c.offer.Either:
 		return c.offer.Slot
+	// If neither kind has room for a wide task, passOver is about its own kind, which is the one to
+	// reserve.
 	case c.round.Fits(j, k) || !c.round.ordinary(j) && !c.round.Fits(j, k.Other()):
 		return k
 	}

@@ -98,6 +98,7 @@ func keptFor(v *View, j *job.Job, k job.Kind) Reason {
 			continue
 		}
 		res := n.Reserved(k)
+		// One free slot that is not kept is enough: the job's turn there is to come.
 		if res.Job == nil || res.Job == j {
 			return Reason{Code: NotYet}
 		}
@@ -114,8 +115,11 @@ const maxError = 300
 func delayedReason(j *job.Job, k job.Kind, now time.Duration) Reason {
 	t := j.FirstDelayedOf(k)
 	wait := max(t.RetryAt()-now, 0)
+	// Rounded up to seconds: a wait of 0s would look like an error of the explanation.
 	r := Reason{Code: Delayed, Have: j.Delayed(k), Limit: (wait + time.Second - 1).Truncate(time.Second)}
 	for a := t.Last(); a != nil; a = a.Before() {
+		// The newest attempt may have been killed since; the error that delayed the task is an earlier
+		// one's.
 		if a.Cause() != job.CauseTask {
 			text := a.Error()
 			if len(text) > maxError {
@@ -130,6 +134,7 @@ func delayedReason(j *job.Job, k job.Kind, now time.Duration) Reason {
 
 // limitReached returns the limit that the order of a composition reports.
 func limitReached(p Policy, j *job.Job, k job.Kind) Reason {
+	// A policy that is no composition has nothing that knows limits, and the next answers apply.
 	if c := CompositionOf(p); c != nil {
 		if l, ok := c.Order.(LimitExplainer); ok {
 			return l.LimitReached(j, k)
@@ -167,6 +172,7 @@ func absent(v *View) (count int) {
 func slotsOf(v *View, p Policy, k job.Kind) (all, used int) {
 	if c := CompositionOf(p); c != nil {
 		if s, ok := c.Slots.(Sizer); ok {
+			// Such a part re-types slots, so tasks of the kind count in slots of either kind.
 			return s.Size(k), v.jobs.Occupied(k)
 		}
 	}

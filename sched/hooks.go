@@ -212,6 +212,8 @@ func (h *Hooks) add(x any) {
 	addIf(&h.Counters, x)
 	addIf(&h.Inspectables, x)
 	addIf(&h.Loggers, x)
+	// One number of slots must hold for the tracker, whatever the parts say; parts come in the order of the
+	// composition.
 	if l, ok := x.(Limiter); ok && h.Limiter == nil {
 		h.Limiter = l
 	}

@@ -38,6 +38,7 @@ type Param struct {
 // parameter prints it. The error names the parameter, the text and the accepted
 // values. Normalize is idempotent: normalizing its own result changes nothing.
 func (p Param) Normalize(text string) (string, error) {
+	// A Param that no Bind has completed, in a test's table.
 	if p.normalize == nil {
 		return text, nil
 	}
@@ -144,9 +145,13 @@ func (b Bindings) Set(set map[string]string) error {
 	for i := range b {
 		text, ok := set[b[i].Param.Name]
 		if !ok {
+			// Defaults are text and take the way of a user's value, so a default that the parameter does
+			// not accept is an error, too.
 			text = b[i].Param.Default
 		}
 		var err error
+		// All values are parsed before one is stored: after an error the Config has no mixture of old and
+		// new values.
 		if stores[i], err = b[i].parse(text); err != nil {
 			errs = append(errs, err)
 		}

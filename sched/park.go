@@ -45,7 +45,7 @@ type Quiet interface {
 // parts is one.
 type Vain interface {
 	// VainRound reports whether a round on a node launches nothing and changes no later decision.
-	// The node has free slots of the kinds "free" only, no slot of it is reserved, and tasks of
+	// The node has free slots of the kinds "free" only, none of its slots is reserved, and tasks of
 	// the kinds "launchable" could start somewhere. Without free slots the answer holds until the next
 	// event or Update. It costs O(1) and changes nothing.
 	VainRound(free, launchable [job.Kinds]bool) bool
@@ -123,7 +123,7 @@ func (c *Composition) VainRound(free, launchable [job.Kinds]bool) bool {
 		}
 		return true
 	}
-	// A part that is asked for an offer, or an order that is walked, may change also if nothing comes of it.
+	// A call of Next or of Each may change a part also if nothing is launched.
 	if c.copies && c.chooser == nil || !c.partsQuiet() {
 		return false
 	}
@@ -145,6 +145,7 @@ func (c *Composition) holds(k job.Kind) bool {
 // holdsCopies reports whether the limits also keep out every job of which a task may get a copy.
 func (c *Composition) holdsCopies(k job.Kind) bool {
 	l, ok := c.chooser.(CopyLister)
+	// Without a list only MayCopyJob knows the jobs, and asking it for all would not be O(1).
 	if !ok || !c.holds(k) {
 		return false
 	}

@@ -185,8 +185,7 @@ func near(l job.Level) string {
 	return "anywhere"
 }
 
-// whyWorthless returns why the utility of that name is 0. Package order/utility defines
-// the names.
+// whyWorthless returns why the utility of that name is 0. Package policies/learning defines the names.
 func whyWorthless(utility string) string {
 	switch utility {
 	case "fifo":

@@ -48,6 +48,8 @@ func (r *Round) Fits(j *job.Job, slot job.Kind) bool {
 	if r.ordinary(j) {
 		return r.Free(slot) > 0
 	}
+	// A reservation keeps the slots also from narrow tasks: a narrow one each time a slot frees would starve
+	// the wide one.
 	res := r.node.Reserved(slot)
 	return (res.Job == nil || res.Job == j) && r.node.Width(j) <= r.Free(slot)
 }
@@ -110,6 +112,7 @@ func (r *Round) Wants(k job.Kind) bool { return r.mayServe(Offer{}, k) }
 // CopyJobs returns the jobs with running tasks of the kind that may get a copy in this round, in
 // no particular order. If listed is false, every job with running tasks may get one.
 func (r *Round) CopyJobs(k job.Kind) (jobs []*job.Job, listed bool) {
+	// Listed and empty: no job needs to be visited for a copy.
 	if !r.CopiesOf(k) {
 		return nil, true
 	}
@@ -143,6 +146,7 @@ func (w *RoundWriter) Open(now time.Duration, n *cluster.Node, limits [job.Kinds
 	r := &w.round
 	r.now, r.node, r.limits, r.copies, r.always, r.chooser, r.passed = now, n, limits, false, false, nil, [job.Kinds]*job.Job{}
 	r.launched, r.refused = r.launched[:0], r.refused[:0]
+	// Nearly all rounds are not strict, and Free and Fits are then one comparison.
 	r.strict = n != nil && (n.Reserved(job.Map).Job != nil || n.Reserved(job.Reduce).Job != nil)
 	return r
 }
@@ -150,8 +154,10 @@ func (w *RoundWriter) Open(now time.Duration, n *cluster.Node, limits [job.Kinds
 // Launched records that an assignment of the open round has been carried out.
 func (w *RoundWriter) Launched(a Assignment) {
 	w.round.launched = append(w.round.launched, a)
+	// A launch changes counts and positions, so an offer that was refused before may be taken now.
 	w.round.refused = w.round.refused[:0]
 	w.round.strict = w.round.strict || a.Task.Job().Asks() // a part may count launches in place of slots
+	// The job has got a task since, so an older refusal is no answer to why it waits now.
 	w.ledger.clear(a.Task.Job(), a.Task.Kind())
 }
 

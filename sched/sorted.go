@@ -105,6 +105,8 @@ func (s *SortedOrder) each(r *Round, o Offer, k job.Kind, visit func(Candidate) 
 	}
 	list := s.ready[k]
 	if !o.NoCopies && r.CopiesOf(k) {
+		// The copies' jobs are visited in order with the others, and not after them: a copy may be worth
+		// more than a lower job's pending task.
 		list = s.all
 	}
 	for _, j := range list.jobs {
@@ -142,6 +144,7 @@ func (s *SortedOrder) JobRemoved(j *job.Job) {
 
 // JobChanged implements ChangeWatcher.
 func (s *SortedOrder) JobChanged(j *job.Job, c Change) {
+	// Demand and pool are no keys, so the job keeps its position.
 	if c != PriorityChanged {
 		s.updateReady(j)
 		return
@@ -201,6 +204,7 @@ func (q *SortedJobs) Remove(j *job.Job) {
 // Reposition moves a job to where it belongs now that its key has changed. It does
 // nothing if the list does not have the job, and costs the length of the list.
 func (q *SortedJobs) Reposition(j *job.Job) {
+	// A linear search, because the list is sorted by the old key, which is gone.
 	if at := slices.Index(q.jobs, j); at >= 0 {
 		q.jobs = slices.Delete(q.jobs, at, at+1)
 		q.Add(j)

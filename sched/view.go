@@ -43,6 +43,8 @@ func (v *View) Barred(j *job.Job, n *cluster.Node, k job.Kind) bool {
 	if n.Closed() {
 		return true
 	}
+	// In the order of their costs. Every candidate of every round calls Barred, and nearly no job
+	// has a flaky node.
 	if v.maxFails <= 0 || len(j.Flaky()) == 0 || j.NodeFailures(n.Index()) < v.maxFails {
 		return false
 	}
@@ -54,6 +56,7 @@ func (v *View) Barred(j *job.Job, n *cluster.Node, k job.Kind) bool {
 func (v *View) countFlaky(j *job.Job, k job.Kind) int {
 	count := 0
 	for _, i := range j.Flaky() {
+		// Compared with List.With, which counts the same nodes.
 		if n := v.nodes.Node(i); n.Alive() && !n.Closed() && n.Slots(k) > 0 {
 			count++
 		}
@@ -78,6 +81,7 @@ func (v *View) Avoid(t *job.Task, n *cluster.Node, now time.Duration) bool {
 	if flaky := v.countFlaky(t.Job(), k); 4*flaky < usable {
 		usable -= flaky
 	}
+	// With no untried node left the task would only wait until AvoidFor ends.
 	return tried < usable
 }
 

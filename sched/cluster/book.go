@@ -82,6 +82,7 @@ func (l *List) LevelOf(t *job.Task, n *Node) Level {
 func (l *List) Fitting(memory int64, cpus int, k job.Kind, ok func(*Node) bool) (fits bool, best *Node) {
 	share := 0.0
 	for _, n := range l.nodes {
+		// A node without slots of the kind is no answer to which node comes closest.
 		if n.Slots(k) == 0 || !ok(n) {
 			continue
 		}
@@ -165,6 +166,7 @@ func (b *Book) Join(spec Spec, now time.Duration) (n *Node, placed bool) {
 	n.spec, n.host, n.rack = spec, b.Host(spec.Host), b.rack(spec.Rack)
 	n.alive, n.absent, n.lastSeen, n.joined, n.load = true, false, now, now, Load{}
 	n.condition, n.conditionWhy, n.conditionAt = Ready, "", 0
+	// After all fields are set: the counts are by the new spec, which may have other slots than the last.
 	b.members(n, 1)
 	placed = b.list.rackOf[n.host] != n.rack
 	b.list.rackOf[n.host] = n.rack
@@ -174,8 +176,10 @@ func (b *Book) Join(spec Spec, now time.Duration) (n *Node, placed bool) {
 // Leave makes a node a dead one, for a reason that operators see. Unless the node is
 // absent, its attempts must have been ended.
 func (b *Book) Leave(n *Node, why string, now time.Duration) {
+	// A node that is away reports nothing, and its last report would stay in the cluster's sums.
 	b.report(n, [job.Kinds]int{})
 	b.Release(n)
+	// While the node is alive: members counts live nodes only.
 	b.members(n, -1)
 	n.alive, n.absent, n.leftAt, n.leftWhy = false, false, now, why
 }
@@ -184,6 +188,7 @@ func (b *Book) Leave(n *Node, why string, now time.Duration) {
 // node's index any more, because another node may get it. Until then List.All has an empty
 // node in its place.
 func (b *Book) Forget(n *Node) {
+	// A node of that name that joins later is a new one, with another index and without marks.
 	delete(b.list.byName, n.Name())
 	b.list.nodes[n.index] = &Node{index: n.index}
 	b.free = append(b.free, n.index)
@@ -192,6 +197,7 @@ func (b *Book) Forget(n *Node) {
 // Miss makes a member absent, with what runs there in order of its launch.
 func (b *Book) Miss(n *Node, now time.Duration) {
 	b.Leave(n, "", now)
+	// After Leave, which clears absent. The time restarts the wait until the node is given up.
 	n.absent, n.lastSeen = true, now
 	slices.SortFunc(n.running, func(x, y *job.Attempt) int { return cmp.Compare(x.Seq(), y.Seq()) })
 }
@@ -232,6 +238,8 @@ func (b *Book) SetFaults(n *Node, faults []Fault) { n.faults = faults }
 
 // change does something to a node that may close or open it.
 func (b *Book) change(n *Node, do func()) {
+	// Out of the counts in the old state and into them in the new one. An adjustment by each kind of change
+	// would have to know all others.
 	b.members(n, -1)
 	do()
 	if n.Closed() {
@@ -301,6 +309,8 @@ func (b *Book) Start(n *Node, a *job.Attempt) {
 func (b *Book) Stop(n *Node, a *job.Attempt) {
 	n.on[a.Kind()][a.Slot()]--
 	n.occupied[a.Kind()][a.Slot()] -= a.Width()
+	// A node runs a few dozen attempts, in one piece of memory. The list stays in the order of launches, in
+	// which nodes report.
 	if at := slices.Index(n.running, a); at >= 0 {
 		n.running = slices.Delete(n.running, at, at+1)
 	}

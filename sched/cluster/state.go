@@ -80,7 +80,7 @@ func (n *Node) State() State { return n.Status().State }
 // Status returns the node's state and the reason.
 func (n *Node) Status() Status {
 	switch {
-	// Before the other states: after a restart a node that has not come back is not lost yet.
+	// Before the other states: after a restart a node that has not joined again is not lost yet.
 	case n.absent:
 		return Status{StateAbsent, n.leftAt, "it has not registered since the master was restarted"}
 	case !n.alive && n.leftWhy == LeftOrderly:
@@ -108,6 +108,7 @@ func (n *Node) closings() (all []Status) {
 	if len(n.running) > 0 {
 		drained = StateDraining
 	}
+	// First: an operator's request precedes faults, and an operator can end it at once.
 	if n.draining {
 		all = append(all, Status{drained, n.drainAt, "drained by request"})
 	}

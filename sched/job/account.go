@@ -83,6 +83,7 @@ func (b *Book) AddWait(j *Job, w Wait) {
 		return
 	}
 	j.waits.list[i].For += w.For
+	// The numbers of the latest time; a sum of sentences would say nothing.
 	j.waits.list[i].Words = w.Words
 }
 

@@ -49,6 +49,7 @@ func (b *Book) Add(spec Spec, now time.Duration) *Job {
 		j.addTasks(Kind(k), n, now)
 		b.list.tally.Pending[k] += n
 	}
+	// Before near.add, which reads the lists by host.
 	j.hosts = j.pending[Map].fill(spec.Splits, b.topo)
 	b.near.add(&j.pending[Map].hosts, j.seat)
 	b.list.live = append(b.list.live, j)
@@ -147,7 +148,7 @@ func (j *Job) attempt() *Attempt {
 	return a
 }
 
-// together is how many attempts fit into 4 KiB.
+// together attempts fit into 4 KiB.
 const together = 28
 
 // Report records an attempt's progress and ticks. If neither has changed since the last
@@ -196,6 +197,7 @@ func (b *Book) Succeed(a *Attempt, outputBytes int64, now time.Duration) {
 	t, k := a.task, a.task.id.Kind
 	a.progress, a.outputBytes = 1, outputBytes
 	b.stop(a, AttemptSucceeded, now)
+	// After stop, which leaves the task alone, and before countOutput, which reads the node of the success.
 	t.state, t.success, t.doneAt = TaskSucceeded, a, now
 	// If this output is lost later, the next complaints and pauses count anew. Failures stay.
 	if p := t.setbacks; p != nil {
@@ -233,7 +235,10 @@ func (b *Book) Fail(a *Attempt, f Failure, limit int, now time.Duration) {
 		}
 		p.outages++
 	}
+	// Overwritten by each failure. idle reads the time only when the last of two attempts has ended.
 	p.retryAt = f.RetryAt
+	// Before idle: the retry list is sorted by failures, so the task must have the new count when it
+	// enters.
 	b.blame(a, limit, now)
 	b.idle(t, now)
 }
@@ -293,6 +298,7 @@ func (b *Book) stop(a *Attempt, state AttemptState, now time.Duration) {
 	}
 	t.running--
 	t.job.account.SlotTime[a.slot] += time.Duration(a.width) * (now - a.started)
+	// The attempt stays with its task; only the list of running ones loses it.
 	t.job.unlink(a)
 	b.countAttempt(a, -1)
 }
@@ -300,6 +306,7 @@ func (b *Book) stop(a *Attempt, state AttemptState, now time.Duration) {
 // idle makes a task pending if its last running attempt has ended, or delays it until
 // its retry time.
 func (b *Book) idle(t *Task, now time.Duration) {
+	// A second attempt still runs, or the task has succeeded and this is a rival that was killed.
 	if t.state != TaskRunning || t.running > 0 {
 		return
 	}
@@ -319,6 +326,7 @@ func (b *Book) idle(t *Task, now time.Duration) {
 // delay puts a task on the list of delayed tasks.
 func (b *Book) delay(t *Task) {
 	k, j := t.id.Kind, t.job
+	// The retry time, as of which Release makes the task pending: its wait for a slot begins then.
 	t.state, t.pendingAt = TaskDelayed, t.readSetbacks().retryAt
 	b.each(j, func(c *Tally) { c.Delayed[k]++ })
 	at, _ := slices.BinarySearchFunc(j.delayed, t, compareDelayed)
@@ -483,6 +491,7 @@ func (b *Book) each(j *Job, change func(*Tally)) {
 // countAttempt adds an attempt to the counts of running ones, or removes it.
 func (b *Book) countAttempt(a *Attempt, by int) {
 	k := a.task.id.Kind
+	// Both tallies by one statement each, so that no change can reach one without the other.
 	for _, c := range [2]*Tally{&a.task.job.tally, &b.list.tally} {
 		c.Running[k] += by
 		c.On[k][a.slot] += by

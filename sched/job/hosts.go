@@ -80,6 +80,8 @@ func (l *hostLists) entry(host int32) *hostList {
 		return &l.table[host]
 	}
 	i := uint32(host) * 0x9e3779b1 >> l.shift // multiplicative hashing by the golden ratio
+	// Half of the entries are unused, so a search ends after a few steps, also for a host that the job does
+	// not name.
 	for l.table[i].key != host+1 && l.table[i].key != 0 {
 		i = (i + 1) & uint32(len(l.table)-1)
 	}
@@ -127,6 +129,7 @@ const maxNear = 2 << 20
 
 // has reports whether the job in a seat may have fresh tasks with data on the host.
 func (n *nearJobs) has(host int32, seat int) bool {
+	// No bits for such a seat: its job may have tasks anywhere.
 	if seat>>6 >= n.stride {
 		return true
 	}

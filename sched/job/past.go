@@ -89,6 +89,7 @@ func (b *Book) SetCounts(jobs ID, launches int64) { b.last, b.seq = jobs, launch
 // ids of all live jobs, because List.Live is sorted.
 func (b *Book) AddAs(id ID, spec Spec, now time.Duration) *Job {
 	last := b.last
+	// Add gives the next number. The counter then returns to the higher of both, so no id is given twice.
 	b.last = id - 1
 	j := b.Add(spec, now)
 	b.last = max(last, id)
@@ -111,6 +112,7 @@ func (b *Book) RestoreTask(t *Task, p Past, limit int) {
 		b.restoreAttempt(t, &p.Attempts[i], limit)
 	}
 	t.pendingAt = p.PendingSince
+	// blame has set the first from the attempts, with the time 0. Most tasks need no setbacks at all.
 	if p.LastFailure != t.readSetbacks().lastFail || p.Outages > 0 || p.OutageSince > 0 || p.RetryAt > 0 {
 		s := t.writeSetbacks()
 		s.lastFail, s.outages, s.outageAt, s.retryAt = p.LastFailure, int32(p.Outages), p.OutageSince, p.RetryAt
@@ -128,6 +130,8 @@ func (b *Book) RestoreTask(t *Task, p Past, limit int) {
 	case t.running > 0:
 		t.state = TaskRunning
 		b.each(j, func(c *Tally) { c.Pending[k]--; c.Active[k]++ })
+	// Also if the time has passed: the tracker's first step releases it, as it would have without the
+	// restart.
 	case t.readSetbacks().retryAt > 0:
 		b.each(j, func(c *Tally) { c.Pending[k]-- })
 		b.delay(t)

@@ -29,7 +29,7 @@ func (c *cursor) first(fresh taskSet) int32 {
 type taskSet []uint64
 
 // first returns the least task of the set, no less than the one at *head, or -1; and moves *head there. The head
-// of a set of fresh tasks only moves forward, as that of a cursor.
+// of a set of fresh tasks only moves forward, like a cursor's.
 func (s taskSet) first(head *int32) int32 {
 	for w := int(*head >> 6); w < len(s); w++ {
 		if s[w] != 0 {
@@ -158,6 +158,8 @@ func (p *pendingIndex) place(host, rack int32) {
 func (p *pendingIndex) again(t *Task) {
 	at, _ := slices.BinarySearchFunc(p.retry, t, compareRetry)
 	p.retry = slices.Insert(p.retry, at, t)
+	// Kept as a flag, because take is called for every launch and a search of the list would find nothing
+	// for most.
 	t.inRetry = true
 }
 
@@ -168,6 +170,7 @@ func (p *pendingIndex) take(t *Task) {
 		p.retry = slices.Delete(p.retry, at, at+1)
 		t.inRetry = false
 	}
+	// A retry. Lists by host and rack never had it after its first launch.
 	if !p.fresh.has(t.id.Index) {
 		return
 	}

@@ -120,6 +120,7 @@ func (r Request) Or(other Request) Request {
 	// Reflection is slow, but a list of the fields here would lose a new one without an error.
 	own, from := reflect.ValueOf(&r).Elem(), reflect.ValueOf(other)
 	for i := range own.NumField() {
+		// A zero value means a default in every field, so the command line's value may take its place.
 		if f := own.Field(i); f.IsZero() {
 			f.Set(from.Field(i))
 		}

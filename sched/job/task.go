@@ -171,6 +171,7 @@ func (t *Task) add(a *Attempt) {
 // Oldest returns the first attempt that is still running, or nil.
 func (t *Task) Oldest() *Attempt {
 	var oldest *Attempt
+	// From the newest, because running attempts are the last ones; it ends at the second at the latest.
 	for a, left := t.last, t.running; left > 0; a = a.before {
 		if a.state == AttemptRunning {
 			oldest = a

@@ -24,11 +24,14 @@ type ziggurat struct {
 // of positions. The tail of the lowest layer begins at r.
 func layers(n int, r, area, positions float64, density, inverse func(float64) float64) *ziggurat {
 	z := &ziggurat{make([]uint32, n), make([]float32, n), make([]float32, n)}
+	// The tail has no width, so the lowest layer is drawn as a rectangle of its area: positions beyond r
+	// mean the tail.
 	base := area / density(r) // width of a rectangle with the area of the lowest layer
 	z.inner[0], z.width[0], z.height[0] = uint32(float64(r/base)*positions), float32(base/positions), 1
 	z.width[n-1], z.height[n-1] = float32(r/positions), float32(density(r))
 	x, wider := r, r
 	for i := n - 2; i >= 1; i-- {
+		// The right end of the layer above: a rectangle of width x and the given area ends at that height.
 		x = inverse(area/x + density(x))
 		z.inner[i+1] = uint32(float64(x/wider) * positions)
 		z.width[i], z.height[i] = float32(x/positions), float32(density(x))
@@ -97,6 +100,7 @@ func magnitude(x int32) uint32 {
 func tail(g *rand.Rand) float64 {
 	for {
 		x := -Log(g.Float64()) * (1 / normalTail)
+		// Marsaglia's method: x is exponential, and accepted with the probability exp(−x²/2).
 		if y := -Log(g.Float64()); y+y >= float64(x*x) {
 			return normalTail + x
 		}

@@ -100,9 +100,12 @@ func (s *sim) begin(e *tracker.Effect, n int32) {
 	} else {
 		s.layOut(a)
 	}
+	// Its time was recorded with at most that many beside it. Result.Free warns readers of such a run.
 	if a.plain && !s.model.Contention && len(nd.attempts) > nd.spec.MapSlots+nd.spec.ReduceSlots {
 		s.result.Free++
 	}
+	// After the stages are laid out and before the first starts: the memory in use decides how fast a stage
+	// runs.
 	s.occupy(a)
 	s.countLaunch(a)
 	s.notifyAttempt(AttemptStarted, a, "")
@@ -176,6 +179,8 @@ func (s *sim) layOut(a *attempt) {
 		}
 		a.runnable = 1
 		if t.CPU > 0 {
+			// A task that waits half of its time adds half a process to the load, as a measured load
+			// average would show.
 			a.runnable = t.CPU.Seconds() / t.Duration.Seconds()
 		}
 		// A reduce of given duration cannot end before the job's last map; useGate stops it at the
@@ -288,6 +293,7 @@ func (a *attempt) cut(point float64) {
 		fallthrough
 	case useTime:
 		st.span = scale(st.span, part)
+	// The attempt fails at the end of its shuffle: how far a shuffle is depends on the maps.
 	case useShuffle:
 	default:
 		st.amount = float64(st.amount * part)
@@ -302,6 +308,7 @@ func (s *sim) stageDone(at int32) {
 	switch a.stages[a.current].use {
 	case useShuffle:
 		a.got += a.transfer
+		// Before fetch, which begins no transfer while one runs.
 		a.fetching = false
 		if !s.fetch(at) {
 			return
@@ -309,6 +316,7 @@ func (s *sim) stageDone(at int32) {
 	case useGate:
 		a.job.forget(at)
 	}
+	// The timer or transfer that has just ended must not end the next stage as well.
 	a.gen++
 	s.nextStage(at)
 }
@@ -316,6 +324,7 @@ func (s *sim) stageDone(at int32) {
 // nextStage starts the stage after the current one, or ends the work.
 func (s *sim) nextStage(at int32) {
 	a := &s.attempts[at]
+	// The next stage's span is shortened before it starts; startStage sets its timer by it.
 	if a.reading() {
 		s.overlapRead(a)
 	}
@@ -370,6 +379,7 @@ func (s *sim) worked(at int32) {
 		s.finishWork(at, job.AttemptSucceeded)
 		return
 	}
+	// No time passes for the answer: effects of this step end the attempt, or the tracker has killed it.
 	s.step(&tracker.AskCommit{Attempt: a.id})
 }
 
@@ -379,6 +389,7 @@ func (s *sim) finishWork(at int32, outcome job.AttemptState) {
 	a.over, a.outcome, a.finished = true, outcome, s.now
 	s.stopLoad(a)
 	s.vacate(a)
+	// Load and memory are free from now on, the tracker's slot only after the report.
 	s.disturb(a.node) // only a step takes in the outcome
 	s.beatNow(a.node)
 }
@@ -415,10 +426,14 @@ func (s *sim) drop(at int32, outcome job.AttemptState, text string) {
 	s.notifyAttempt(AttemptEnded, a, text)
 	for i, x := range nd.attempts {
 		if x == at {
+			// Shifted and not swapped: reports come in the order of launches, in which the tracker
+			// searches.
 			nd.attempts = append(nd.attempts[:i], nd.attempts[i+1:]...)
 			break
 		}
 	}
+	// The entry's timers that are still queued become stale. Entries are used again, so the generation
+	// never returns to 0.
 	a.job, a.core, a.gen = nil, nil, a.gen+1
 	nd.free = append(nd.free, at)
 }

@@ -56,6 +56,7 @@ func (s *sim) takeShare(nd *node, share float64) {
 		return
 	}
 	s.disturb(nd.index) // its heartbeats so far have measured the former load
+	// The load so far belongs to the former share.
 	s.advanceLoad(nd)
 	p.others = share
 	if s.model.Contention {

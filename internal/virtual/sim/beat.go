@@ -79,6 +79,7 @@ func (s *sim) pace() {
 	if now == s.interval {
 		return
 	}
+	// The heartbeats so far came at the former interval, which Beats needs.
 	s.countBeats()
 	s.disturbAll()
 	s.parked.from = s.now + settleBeats*max(s.interval, now)
@@ -91,6 +92,8 @@ func (s *sim) heartbeat(n int32) {
 	nd := &s.nodes[n]
 	s.lastNode = n // most effects concern this node
 	s.beat.Node, s.beat.Index, s.beat.Reports = nd.name, n, s.noReports()
+	// Nine tenths, as in the protocol core: a regular heartbeat that comes a little early must not count
+	// as extra.
 	if s.beat.Early = s.now < nd.regularAt; !s.beat.Early {
 		nd.regularAt = s.now + s.interval*9/10
 	}
@@ -109,6 +112,7 @@ func (s *sim) heartbeat(n int32) {
 		}
 	}
 	s.step(&s.beat)
+	// A heartbeat out of turn replaces the one that was due: the next comes an interval from now.
 	nd.beatGen++
 	if s.mayPark(nd) {
 		s.park(n)
@@ -118,8 +122,8 @@ func (s *sim) heartbeat(n int32) {
 }
 
 // direct reports whether the progress of a heartbeat's running attempts may go to the tracker before its
-// step, without a report of each and a search for it: nobody reads the events, and nothing in the step
-// comes before the reports. An end that is reported in the same step reads no progress.
+// step, without a report of each and a search for its attempt: no trace reads the events, and nothing in
+// the step comes before the reports. An end that is reported in the same step reads no progress.
 func (s *sim) direct() bool {
 	return s.cfg.Trace == nil && s.tr.Passes() && s.now < s.tr.StepDue()
 }
@@ -147,6 +151,7 @@ func (s *sim) report(nd *node, at int32) {
 			r.OutputBytes = a.task().Output
 		}
 		s.beat.Reports = append(s.beat.Reports, r)
+		// The attempt leaves its node when the tracker has taken in the report, in flush.
 		s.ending, s.ended = append(s.ending, at), true
 	case !s.reportsNow(a):
 	default:
@@ -175,6 +180,8 @@ func (s *sim) reportsNow(a *attempt) bool {
 // beatNow sends a heartbeat at once if the model has out-of-band heartbeats.
 func (s *sim) beatNow(n int32) {
 	nd := &s.nodes[n]
+	// A crashed or stopped node cannot report, although its attempt's last stage may have ended at this
+	// very time.
 	if s.model.OutOfBand && nd.up && s.stopped[n] == nil {
 		nd.beatGen++
 		s.queue.push(s.now, evBeat, n, nd.beatGen)

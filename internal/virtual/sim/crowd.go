@@ -42,6 +42,7 @@ func (s *sim) crowd(nd *node) {
 	if f == p.crowded {
 		return
 	}
+	// advance follows with the former rates: share computes new ones only at the end of the event.
 	p.crowded = f
 	for _, u := range [...]use{useCPU, useClock} {
 		p.station[u].advance(s.now)
@@ -55,6 +56,8 @@ func (s *sim) startClock(nd *node) {
 	nd.plant.clocked = true
 	for i := nd.index; int(i) < len(s.nodes) && s.nodes[i].machine == nd.index; i++ {
 		for _, at := range s.nodes[i].attempts {
+			// Tasks that wait for maps have no timer. Tasks that read use the network's station and take
+			// the clock afterwards.
 			if a := &s.attempts[at]; a.loads && a.station < 0 && a.current < a.count {
 				left := s.timeLeft(a)
 				a.gen++ // cancels the timer

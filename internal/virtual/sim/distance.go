@@ -50,6 +50,7 @@ func (s *sim) addLinks() {
 			nd.plant.nic = d.NIC
 		}
 	}
+	// Within one rack no transfer crosses an uplink.
 	if len(s.racks) == 1 || d.Oversubscription == 0 {
 		return
 	}
@@ -86,6 +87,7 @@ func (s *sim) overlapRead(a *attempt) {
 	took := s.now - a.from
 	a.read = took
 	st := &a.stages[a.count-1]
+	// Both run at the same time, so the attempt takes the longer of work and transfer.
 	st.span = max(0, st.span-took)
 	// On a machine with limited memory the work is an amount of the clock. A rest of zero would
 	// divide by zero in the computation of progress.

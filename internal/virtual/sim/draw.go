@@ -61,6 +61,8 @@ func (s *sim) drawLuck(a *attempt) luck {
 	}
 	var g rand.PCG
 	s.source(&g, forAttempt, uint64(a.job.index)<<1|uint64(a.id.Kind), uint64(a.id.Index)<<32|uint64(a.id.Number))
+	// All four are drawn, whatever the model uses: turning failures on must not change which attempts are
+	// slow.
 	x, y, z, w := uniform(&g), uniform(&g), uniform(&g), uniform(&g)
 	if x < s.model.FailureRate {
 		l.fails, l.point = true, y
@@ -68,6 +70,7 @@ func (s *sim) drawLuck(a *attempt) luck {
 	if st := &s.model.Straggler; z < st.Probability {
 		l.slower = st.Factor
 		if st.Alpha > 0 {
+			// The inverse of Pareto's distribution. 1 − w is never 0, because w is below 1.
 			l.slower = st.Factor * portable.Pow(1-w, -1/st.Alpha)
 		}
 	}
@@ -135,6 +138,7 @@ func (s *sim) drawReturn(n int32) time.Duration {
 	}
 	var g rand.PCG
 	s.source(&g, forCrash, uint64(n), uint64(s.nodes[n].life)|1<<32)
+	// At least a nanosecond later: crash and return at one time would have no order.
 	return s.now + exponential(&g, s.model.MTTR) + 1
 }
 
@@ -150,6 +154,7 @@ func (s *sim) splits(index int32, j *workload.Job) []job.Split {
 	copies := min(s.model.Replicas, len(s.nodes))
 	// The nodes of one machine read the same files, as the workers of the local shell do.
 	asRun := s.model.AsRun && j.Origin == workload.Stated
+	// Every node is as close as any other, so splits without hosts say the same and cost no lists.
 	if asRun && s.machines == 1 {
 		copies = 0
 	}
@@ -163,6 +168,8 @@ func (s *sim) splits(index int32, j *workload.Job) []job.Split {
 		if t.Hosts == nil && copies > 0 && (t.Input > 0 || t.Duration > 0) && !(asRun && t.Duration > 0) {
 			from := len(hosts)
 			hosts = s.placeBlock(&g, hosts, copies)
+			// One array for all blocks of a job. The capacity ends with the slice, so no append can write
+			// into the next block.
 			splits[i].Hosts = hosts[from:len(hosts):len(hosts)]
 		}
 	}

@@ -32,6 +32,7 @@ func (s *sim) apply(effects []tracker.Effect) {
 			s.setOutput(s.jobs[e.Job], e.Attempt.Index, s.node(e.Node), outputReady)
 		case tracker.MapLost:
 			s.loseOutput(e)
+		// The last attempt of the job leaves first: an observer sees no attempt end after its job.
 		case tracker.JobDone:
 			s.flush()
 			s.end(e)
@@ -97,6 +98,7 @@ const drawnFailure = "failed as drawn"
 // succeeded updates the counts for an attempt that has succeeded.
 func (s *sim) succeeded(a *attempt) {
 	j := a.job
+	// Before drop, which forgets the attempt: the process stays on the node.
 	s.keepProcess(a)
 	j.useful += s.now - a.began
 	if a.id.Kind == job.Reduce {
@@ -133,6 +135,7 @@ func (s *sim) kill(e *tracker.Effect) {
 func (s *sim) loseOutput(e *tracker.Effect) {
 	j := s.jobs[e.Job]
 	s.setOutput(j, e.Attempt.Index, 0, outputNone)
+	// MapsDone in the result is set again when the map has run again.
 	j.succeeded--
 	if s.cfg.Observer != nil {
 		s.event = Event{Kind: OutputLost, At: s.now, Job: int(j.index), ID: j.id, Attempt: e.Attempt,
@@ -150,6 +153,7 @@ func (s *sim) submit(i int32) {
 			s.err = fmt.Errorf("job %d %q: %w", i, j.Name, err)
 			return
 		}
+		// A copy: the configuration is the caller's, and an outline makes the same tasks in every run.
 		whole := *j
 		whole.Maps, whole.Reduces, whole.Outline = tasks[job.Map], tasks[job.Reduce], nil
 		j = &whole // garbage when the job has ended
@@ -162,6 +166,7 @@ func (s *sim) submit(i int32) {
 		return
 	}
 	s.step(&tracker.Submit{Spec: job.Spec{Name: j.Name, Request: s.request(j), Splits: s.splits(i, j), Reduces: len(j.Reduces)}})
+	// The tasks of an outlined job stay reachable through its record only, and leave memory with it.
 	s.spec = nil
 }
 
@@ -236,6 +241,7 @@ func (s *sim) finishOutput(id job.ID) {
 // end records the result of a job that has ended and forgets the job.
 func (s *sim) end(e *tracker.Effect) {
 	j := s.jobs[e.Job]
+	// A job that succeeded before the kill took effect has ended like any other.
 	if j.restarting && e.State == job.Killed {
 		s.submitAgain(j, e)
 		return

@@ -20,6 +20,8 @@ func (s *sim) crash(n int32, back time.Duration) {
 	nd.up = false
 	nd.life++
 	nd.beatGen++
+	// Set-ups, clean-ups and idle processes die with the node. The jobs of set-ups are not blocked: their
+	// evReady is in the queue.
 	nd.holds, nd.idle = nil, nil
 	delete(s.stopped, n)
 	s.silent = append(s.silent, n)
@@ -36,6 +38,8 @@ func (s *sim) crash(n int32, back time.Duration) {
 	}
 	if s.model.NodeTimeout > 0 {
 		seen := s.tr.Nodes().Get(nd.name).LastSeen()
+		// The moment at which the tracker may give the node up. Nothing else would wake it on a cluster of
+		// one node.
 		s.queue.push(max(s.now, seen+s.model.NodeTimeout), evExpire, n, nd.life)
 	}
 	if back > s.now {
@@ -62,6 +66,7 @@ func (s *sim) hideOutputs(j *running, n int32) {
 func (s *sim) complain(id job.ID) {
 	j := s.jobs[id]
 	j.retrying = false
+	// A complaint may make a map pending, whose launch changes the list.
 	reduces := slices.Clone(j.waiters)
 	for _, at := range reduces {
 		reduce := s.attempts[at].id

@@ -85,6 +85,8 @@ func (f *fleet) input(s *sim) autoscale.Input {
 		}
 		nd := &s.nodes[i]
 		w := autoscale.Worker{Name: nd.name, Marked: m.marked, Unready: !nd.up}
+		// By the tracker, and not by nd.up: the scaler of a master knows a crash no sooner than its
+		// tracker.
 		if n := s.tr.Nodes().Get(nd.name); n != nil && n.Alive() {
 			w.Registered, w.Drained = true, n.Draining()
 			w.Slots = autoscale.Slots{n.Spec().MapSlots, n.Spec().ReduceSlots}
@@ -117,6 +119,7 @@ func (f *fleet) giveBack(s *sim, n int32) {
 	nd := &s.nodes[n]
 	s.disturb(n)
 	nd.up = false
+	// A machine of the same node that is requested later has the next life.
 	nd.life++ // cancels its start, crash or return
 	nd.beatGen++
 	nd.holds, nd.idle = nil, nil

@@ -132,10 +132,12 @@ func (s *sim) setOutput(j *running, m int32, node int32, state outputState) {
 // shares of all resources whose users have changed. It runs once at the end of each
 // event, because one event can change many outputs and users.
 func (s *sim) finishEvent() {
+	// The list may grow meanwhile, by the steps to which woken reduces lead.
 	for i := 0; i < len(s.changedJobs); i++ {
 		j := s.changedJobs[i]
 		j.outputsChanged = false
 		// A reduce that is woken may leave waiters and end the job.
+		// A copy, because waking may change the list.
 		s.woken = append(s.woken[:0], j.waiters...)
 		for _, at := range s.woken {
 			if a := &s.attempts[at]; a.job == j && !a.over {
@@ -155,6 +157,7 @@ func (s *sim) wake(at int32) {
 		s.tryGate(at)
 	case useShuffle:
 		if s.fetch(at) {
+			// The attempt has no timer yet, or one of an earlier opening.
 			a.gen++
 			s.nextStage(at)
 		}
@@ -181,6 +184,7 @@ func (s *sim) tryGate(at int32) {
 		a.zero = s.fetchEnd(a, a.from+a.shuffle)
 		a.gen++
 		s.endAfter(a, a.zero+a.afterGate()-s.now)
+	// After a.zero everything is fetched, and a lost output no longer matters to this reduce.
 	case !done && a.open && s.now < a.zero:
 		a.open = false
 		s.leave(at)
@@ -213,6 +217,7 @@ func (s *sim) fetch(at int32) bool {
 	st, nd := &a.stages[a.current], &s.nodes[a.node]
 	u, weight := useNear, 0.
 	switch {
+	// All workers share the disk, and no byte crosses a network.
 	case s.machines == 1:
 		u = useDisk
 	case nd.plant.outside > 0:
@@ -233,6 +238,7 @@ func (s *sim) fetch(at int32) bool {
 	if !a.job.mapsDone() {
 		return false
 	}
+	// Exactly, in place of a sum of transfers with their rounding.
 	a.got = st.amount
 	a.job.forget(at)
 	return true

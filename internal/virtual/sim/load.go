@@ -31,9 +31,11 @@ func (l *load) advance(now time.Duration, n, cores float64, memory *decay) {
 	if now == l.at {
 		return
 	}
+	// The usual case on an idle or evenly loaded machine, and no exponential is needed.
 	if l.mean != n {
 		l.mean = n + float64((l.mean-n)*memory.over(now-l.at))
 	}
+	// Processes that wait for a disk are runnable in Unix's load average but use no processor.
 	l.used += float64(min(cores, max(0, n-l.onDisk)) * (now - l.at).Seconds())
 	l.at = now
 }
@@ -104,10 +106,13 @@ func (s *sim) burst(nd *node, tick time.Duration) float64 {
 
 // addLoad changes the number of runnable processes on a node.
 func (s *sim) addLoad(nd *node, n float64) {
+	// Heartbeats that were left out have measured the former number of processes.
 	if p := &s.parked.nodes[nd.index]; p.in && p.measured < p.last {
 		s.measureLate(nd)
 	}
 	s.advanceLoad(nd)
+	// Fractions of processes are added and subtracted in different orders, and their rounding must not
+	// stay.
 	if nd.load.runnable += n; nd.load.runnable < 1e-9 {
 		nd.load.runnable = 0
 	}
@@ -175,6 +180,7 @@ func (s *sim) measureMachine(nd *node, out *cluster.Load) {
 		out.Machine.Disks = 1
 	}
 	if s.paging && p.memory > 0 { // a full memory is not an unknown one
+		// 0 means unknown; see cluster.Load.
 		out.MemoryFree = max(1e-6, 1-p.resident/p.memory)
 		// The swap space of a simulated machine is as large as its memory.
 		out.SwapFree = min(1, max(0, 2-p.resident/p.memory))

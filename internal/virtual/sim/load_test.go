@@ -39,7 +39,7 @@ func TestLoadAverage(t *testing.T) {
 }
 
 // eachBeat is a trace for tests that look at a node at each heartbeat. In a traced run every heartbeat
-// is an event; in others those of parked nodes are none.
+// is an event; in others the heartbeats of parked nodes are none.
 func eachBeat(time.Duration, tracker.Event, []tracker.Effect) {}
 
 // Noise changes single loads and not their mean.
@@ -111,7 +111,7 @@ func TestLoadEvery(t *testing.T) {
 	}
 }
 
-// The overhead takes its share of the cores from tasks that need all of them. A task that is
+// The overhead takes its share of the cores from tasks that need every core. A task that is
 // alone on a machine keeps a whole core while as much is left.
 func TestCoreOverhead(t *testing.T) {
 	for _, c := range []struct {

@@ -40,6 +40,7 @@ type fill struct{ limit, weight float64 }
 
 // touch records that the users of a node's network have changed.
 func (w *network) touch(s *sim, nd *node) {
+	// The whole rack is computed again anyway.
 	if r := &s.racks[nd.rack]; r.dirty {
 		return
 	} else if r.uplink > 0 || w.core > 0 {
@@ -90,6 +91,7 @@ func (w *network) shareNode(s *sim, n int32, level float64) {
 		return
 	}
 	p.shareNIC(level, s.now)
+	// share reschedules the nodes on its list itself.
 	if !p.dirty {
 		s.reschedule(n)
 	}
@@ -137,6 +139,7 @@ func (w *network) fillCore(s *sim) float64 {
 	for r := range s.racks {
 		demand += s.racks[r].demand
 	}
+	// Not full, so no transfer is slowed by the core. Sorting all demands would find the same.
 	if demand <= w.core {
 		return math.Inf(1)
 	}

@@ -115,6 +115,7 @@ func (nd *node) heldUntil(s *sim, slot job.Kind) time.Duration {
 	if len(nd.holds) == 0 {
 		return s.now
 	}
+	// Only here, where the list is read: holds have no event of their own.
 	nd.holds = slices.DeleteFunc(nd.holds, func(h hold) bool { return h.until <= s.now })
 	free := nd.slots(slot)
 	for _, at := range nd.attempts {
@@ -163,6 +164,7 @@ func (s *sim) freeSlot(nd *node) (job.Kind, bool) {
 // nextBeat returns the time of a node's first heartbeat after now at which work that takes
 // d has ended. The node sends a heartbeat now.
 func (s *sim) nextBeat(d time.Duration) time.Duration {
+	// At least one: an end is reported by the next heartbeat, however short the work was.
 	beats := max(1, (d+s.interval-1)/s.interval)
 	return s.now + beats*s.interval
 }
@@ -175,6 +177,7 @@ func (s *sim) initialise(i int32) {
 		s.submit(i)
 		return
 	}
+	// A job that starts again keeps the time of its first submission.
 	again := s.restarts[i] > 0
 	if s.result.Jobs != nil && !again {
 		s.result.Jobs[i].Submitted = s.now
@@ -230,6 +233,7 @@ func (s *sim) startSetup(nd *node) {
 		s.makeRoom(nd, slot, nd.slots(slot)-1)
 		nd.idle = append(nd.idle, process{s.setups[0], slot, s.now + took})
 	}
+	// The set-up itself is no event: nothing can kill it here, and its end is known now.
 	s.queue.push(s.readyAt(end), evReady, s.setups[0], 0)
 	s.setups = slices.Delete(s.setups, 0, 1)
 }
@@ -377,6 +381,8 @@ func (s *sim) spread(a *attempt) float64 {
 func (s *sim) reuse(a *attempt, nd *node) time.Duration {
 	kind := a.id.Kind
 	s.dropEnded(nd)
+	// Hadoop's JvmManager: with room for another process it starts a new one, although an idle one could
+	// take the task.
 	if s.processes(nd, kind)-1 >= nd.slots(kind) {
 		for i, p := range nd.idle {
 			if p.job == a.job.index && p.kind == kind && p.since <= s.now {
@@ -410,6 +416,7 @@ func (s *sim) fetchEnd(a *attempt, earliest time.Duration) time.Duration {
 	s.source(&g, forOverhead, uint64(a.job.index)<<1|uint64(a.id.Kind), uint64(a.id.Index)<<32|uint64(a.id.Number))
 	known := s.now + scale(s.interval, uniform(&g)) + scale(o.EventPoll, uniform(&g))
 	first := a.from + o.FetchStart + o.FetchPoll
+	// Rounded up to a poll: ReduceCopier looks only when its sleep ends.
 	late := max(0, max(known, earliest)-first)
 	return first + (late+o.FetchPoll-1)/o.FetchPoll*o.FetchPoll
 }

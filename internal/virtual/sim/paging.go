@@ -18,7 +18,7 @@ import (
 //
 // The form is ours, because we know no measured curve of paging. Its slope follows from two
 // orders of magnitude: a page from disk takes about 10 ms and one in memory about 0.1 µs, so a
-// task that touches 100,000 pages a second, 1 % of them on disk, is about 11 times slower.
+// task that touches 100,000 pages a second, 1 % from disk, is about 11 times slower.
 // Values of k from 10 to 30 are plausible. A framework that spills in time suffers less:
 // reducers with a tenth of their ideal memory take 1.1 to 1.8 times as long (Iorgulescu et
 // al., Don't cry over spilled records, arXiv 1702.04323).
@@ -90,6 +90,7 @@ func (s *sim) changeResident(nd *node, bytes float64) {
 		return
 	}
 	f := pagingFactor(p.resident/p.memory, s.model.Paging)
+	// Most launches stay below nine tenths of the memory, and no rate changes.
 	if f == p.slower {
 		return
 	}
@@ -109,6 +110,7 @@ func (s *sim) layOutPaged(a *attempt, span time.Duration) {
 		rest -= a.shuffle
 		a.add(stage{use: useGate, span: span})
 	}
+	// At least a nanosecond: progress divides by the amount.
 	seconds := max(rest, 1).Seconds()
 	a.add(stage{use: useClock, amount: seconds, alone: seconds})
 }

@@ -69,6 +69,7 @@ func (s *sim) mayPark(nd *node) bool {
 	}
 	p := &s.parked.nodes[nd.index]
 	if p.core == nil {
+		// Once a node: names are looked up in a map, and a node keeps its object while it may be parked.
 		p.core = s.tr.Nodes().Get(nd.name)
 	}
 	if busy {
@@ -86,6 +87,7 @@ func (s *sim) disturbed() bool { return len(s.setups)+len(s.silent) > 0 }
 func (s *sim) park(n int32) {
 	l := &s.parked
 	p := &l.nodes[n]
+	// The number that the pushed heartbeat would have got: with others of the same time its order decides.
 	s.queue.seq++
 	p.last, p.began, p.measured, p.seq, p.in = s.now, s.now, s.now, s.queue.seq, true
 	if p.busy = len(s.nodes[n].attempts) > 0; p.busy {
@@ -182,12 +184,15 @@ func (s *sim) next() (event, bool) {
 			until = min(until, s.cfg.Until+1)
 		}
 		// The heartbeat at which a run counts as stuck is an event, which ends the run.
+		// Without other events ahead, a crowd of parked nodes would move time on for ever.
 		if s.queue.real == 0 {
 			until = min(until, s.lastWork+s.model.StallAfter+1)
 		}
 		s.skip(&before, until)
 	}
 	if h := &l.nodes[l.head]; !ok || !before.before(&event{at: h.last + s.interval, seq: h.seq}) {
+		// The head's heartbeat is the earliest of all parked ones. Its event is made here, without the
+		// queue.
 		return s.unpark(l.head), true
 	}
 	return s.queue.pop()
@@ -245,6 +250,7 @@ func (s *sim) pass(n int32, at time.Duration) bool {
 		return false
 	}
 	now := s.now
+	// The clock of the whole run, because load and progress are computed by it. It is set back below.
 	s.now, p.last = at, at
 	if s.measuresAtBeats() {
 		s.measureLate(nd)

@@ -47,6 +47,7 @@ func (s *sim) stop(i int32) {
 		s.stopped = make(map[int32]*pause)
 	}
 	s.stopped[n] = p
+	// Its next heartbeat is cancelled. resume sends one at once.
 	nd.beatGen++
 	for _, at := range nd.attempts {
 		// An attempt that has ended waits for a heartbeat only, which comes after the pause.
@@ -132,6 +133,7 @@ func (s *sim) freeze(at int32) frozen {
 			}
 		}
 	}
+	// Last: it removes the attempt from its station, whose rest was just read.
 	s.halt(at)
 	return f
 }
@@ -148,6 +150,7 @@ func (s *sim) resume(n int32) {
 	s.silent = slices.DeleteFunc(s.silent, func(x int32) bool { return x == n })
 	s.showToReduces(n)
 	for _, f := range p.attempts {
+		// The tracker may have killed the attempt meanwhile, and another may have its entry.
 		if a := &s.attempts[f.at]; a.job != nil && a.id == f.id && !a.over {
 			s.thaw(a, &f, s.now-p.since)
 		}
@@ -165,6 +168,7 @@ func (s *sim) thaw(a *attempt, f *frozen, paused time.Duration) {
 		return // it waits for the permission to commit, or hangs
 	}
 	s.occupy(a)
+	// A reduce at its gate loads the machine only when its timer runs, which tryGate decides anew.
 	if f.loads && (f.timer || !a.gate) {
 		s.startLoad(a)
 	}

@@ -44,6 +44,7 @@ func (s *sim) placeBlock(g *rand.PCG, hosts []string, copies int) []string {
 		return hosts
 	}
 	second := s.anyNode(g)
+	// Drawn again until it fits: a draw among the fitting nodes would need a list for each block.
 	for !s.fits(second, first, len(s.racks) > 1) {
 		second = s.anyNode(g)
 	}
@@ -146,6 +147,7 @@ func (s *sim) addBeside() {
 			s.nodes[n].mates = int32(after) - first
 			slots += s.nodes[n].spec.MapSlots + s.nodes[n].spec.ReduceSlots
 		}
+		// The slots of all groups: recorded durations contain the cost of tasks to each other within the slots.
 		m.room = max(m.room, float64(slots))
 	}
 }
@@ -207,6 +209,7 @@ func (s *sim) addGroup(i int) error {
 		}
 		nd.plant = plant{speed: g.Speed, disk: float64(g.DiskBandwidth),
 			nic: float64(g.NICBandwidth), memory: float64(machineMemory(g)), slower: 1, crowded: 1, room: room(g), next: never}
+		// 0 is a normal speed in cluster.Spec, but here it is a divisor.
 		if g.Speed == 0 {
 			nd.plant.speed = 1
 		}

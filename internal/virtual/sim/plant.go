@@ -91,6 +91,7 @@ func (s *sim) enter(at int32, u use, amount, weight float64) {
 	a := &s.attempts[at]
 	nd := s.machine(a)
 	q := &nd.plant.station[u]
+	// Before the user enters: v must be the amount at this moment.
 	q.advance(s.now)
 	q.enter(at, amount, weight)
 	a.station = int8(u)
@@ -138,6 +139,7 @@ func (s *sim) share() {
 	if len(s.dirty) == 0 {
 		return
 	}
+	// Before the loop: reschedule reads the rates of all stations of a node.
 	s.net.share(s)
 	for _, n := range s.dirty {
 		nd := &s.nodes[n]
@@ -168,6 +170,7 @@ func (s *sim) reschedule(n int32) {
 	for u := range p.station {
 		at = min(at, p.station[u].next())
 	}
+	// The event in the queue is still right. Most changes of one station leave another one first.
 	if at == p.next {
 		return
 	}
@@ -182,6 +185,7 @@ func (s *sim) stationDone(n int32) {
 	p := &s.nodes[n].plant
 	p.next = never
 	s.done = s.done[:0]
+	// All stations: two may complete at the same nanosecond, and there is one event for the node.
 	for u := range use(stations) {
 		q, from := &p.station[u], len(s.done)
 		if len(q.users) == 0 {

@@ -23,6 +23,7 @@ func (s *sim) progress(nd *node, a *attempt) float64 {
 		return 0
 	case a.gate:
 		return s.gateProgress(a)
+	// The usual case, on a timer: one subtraction and one division.
 	case a.plain && a.station < 0:
 		return part(s.now-a.zero, a.seconds)
 	case a.plain:

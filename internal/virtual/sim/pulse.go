@@ -40,11 +40,13 @@ func (s *sim) startPulse() {
 // observes heartbeats, or if no task is pending and only copies could start.
 func (s *sim) pulse() {
 	s.idle++
+	// Work since the last pulse, at its own time included, so that a job in progress never counts as stuck.
 	if s.lastWork >= s.pulsed {
 		s.idle = 0
 	}
 	s.pulsed = s.now
 	jobs := s.tr.Jobs()
+	// A copy may be of an attempt on any node, whose progress must be known.
 	every := s.observed || jobs.Pending(job.Map)+jobs.Pending(job.Reduce) == 0
 	for i, n := range s.tr.Nodes().All() {
 		if every || n.Free(job.Map)+n.Free(job.Reduce) > 0 {

@@ -72,6 +72,8 @@ func (q *queue) push(at time.Duration, k kind, who int32, gen uint32) {
 	if k > background {
 		q.real++
 	}
+	// After a change of the interval, or a heartbeat at once, a heartbeat may be earlier than the last. The
+	// heap takes it.
 	if k == evBeat && (q.count == 0 || q.last().at <= at) {
 		q.append(e)
 		return
@@ -113,6 +115,7 @@ func (q *queue) pop() (event, bool) {
 	if last > 0 {
 		q.down()
 	}
+	// Heartbeats in the ring are background, so only the heap's events are counted.
 	if e.kind > background {
 		q.real--
 	}
@@ -132,6 +135,7 @@ func (q *queue) peek() *event {
 
 // insert adds a heartbeat that has its sequence number already.
 func (q *queue) insert(e event) {
+	// Not the ring, whose times must not fall: this heartbeat was due before the last one there.
 	q.heap = append(q.heap, e)
 	q.up(len(q.heap) - 1)
 }

@@ -37,5 +37,6 @@ func (s *sim) submitAgain(j *running, e *tracker.Effect) {
 	}
 	delete(s.jobs, e.Job)
 	s.lastWork = s.now
+	// An event, and not a step: this runs inside the effects of the step that ended the job.
 	s.queue.push(s.now, evSubmit, j.index, 0)
 }

@@ -276,6 +276,7 @@ func (s *sim) start() {
 	for i, x := range s.cfg.Swaps {
 		s.queue.push(max(0, x.At), evSwap, int32(i), 0)
 	}
+	// The first decision comes after an interval, when there are jobs to forecast.
 	if s.cfg.Choose != nil {
 		s.queue.push(s.cfg.Choose.Every(), evChoose, 0, 0)
 	}
@@ -295,6 +296,8 @@ func (s *sim) nextArrival() {
 		if s.cfg.Start != nil && !s.cfg.Start.All {
 			k = evFurther // no run waits for that
 		}
+		// One at a time: a trace of a million jobs would otherwise fill the heap, and each push and pop
+		// would cost more.
 		s.queue.push(max(s.now, s.cfg.Jobs[s.order[s.arrived]].Submit), k, 0, 0)
 	}
 }
@@ -326,6 +329,7 @@ func (s *sim) loop() error {
 func (s *sim) once() bool {
 	e, ok := s.next()
 	switch {
+	// Jobs are open and nothing is ahead, not even a heartbeat: all nodes are down for good.
 	case !ok:
 		s.err = s.stuck()
 		return false
@@ -483,6 +487,8 @@ func (s *sim) choose() {
 
 // step passes an event to the tracker and carries out the effects.
 func (s *sim) step(ev tracker.Event) {
+	// Parked nodes' heartbeats happened before this event. The tracker must have counted them when its
+	// policy decides.
 	s.countBeats()
 	effects := s.tr.Step(s.now, ev)
 	if s.cfg.Trace != nil {
@@ -499,6 +505,7 @@ func (s *sim) arrive() {
 	for s.arrived < len(s.order) && s.cfg.Jobs[s.order[s.arrived]].Submit <= s.now && s.err == nil {
 		i := s.order[s.arrived]
 		s.arrived++
+		// In this event, so that jobs of one time are submitted before a heartbeat of that time.
 		if s.waits[i] == 0 && s.cfg.Jobs[i].Plan == 0 {
 			s.initialise(i)
 		} else if s.waits[i] == 0 {
@@ -521,6 +528,7 @@ const (
 func (s *sim) release(index int32) {
 	for _, i := range s.after[index] {
 		s.waits[i]--
+		// Its own time has come and no predecessor is left. Both must hold, in whichever order they come.
 		if s.waits[i] == arrivedBit {
 			s.waits[i] = 0
 			s.queue.push(s.now+s.cfg.Jobs[i].Plan, evSubmit, i, 0)

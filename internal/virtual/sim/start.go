@@ -148,9 +148,11 @@ func (s *sim) continueAttempt(n int32, core *job.Attempt) {
 	a.began, a.from, a.zero = core.Started(), core.Started(), core.Started()
 	s.layOutDrawn(a)
 	switch {
+	// Times gives it no end. It occupies its slot until the tracker times it out.
 	case a.hangs:
 	case !a.gate:
 		s.startLoad(a)
+		// A drawn span may be shorter than the attempt has run; then it ends at once.
 		s.endAfter(a, max(0, a.from+a.span-s.now))
 	case a.job.mapsDone():
 		// tryGate would take the present for the end of the last map.

@@ -61,6 +61,7 @@ func (q *station) leave(attempt int32) {
 func (q *station) remove(i int) {
 	last := len(q.users) - 1
 	q.weight -= q.users[i].weight
+	// take finds the least finish whatever the order, so no shift is needed.
 	q.users[i] = q.users[last]
 	q.users = q.users[:last]
 	if last == 0 {
@@ -99,6 +100,7 @@ func (q *station) next() time.Duration {
 	for i := range q.users {
 		least = min(least, q.users[i].finish)
 	}
+	// Rounded up: an event before the user is done would find no user done, and schedule itself again for ever.
 	wait := math.Ceil(float64(float64(max(0, least-q.v)/q.rate) * 1e9))
 	if wait >= float64(never-q.at) {
 		return never

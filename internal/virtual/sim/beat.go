@@ -146,7 +146,7 @@ func (s *sim) report(nd *node, at int32) {
 	case a.over:
 		r := tracker.Report{Attempt: a.id, State: a.outcome, Progress: 1}
 		if a.outcome == job.AttemptFailed {
-			r.Error = "failed as drawn"
+			r.Error = drawnFailure
 		} else if a.id.Kind == job.Map {
 			r.OutputBytes = a.task().Output
 		}

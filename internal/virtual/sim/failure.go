@@ -23,8 +23,12 @@ func (s *sim) crash(n int32, back time.Duration) {
 	// Set-ups, clean-ups and idle processes die with the node. The jobs of set-ups are not blocked: their
 	// evReady is in the queue.
 	nd.holds, nd.idle = nil, nil
+	// A node that is stopped is silent already. In the list twice, it would be given up twice, and a return
+	// would take it out once.
+	if s.stopped[n] == nil {
+		s.silent = append(s.silent, n)
+	}
 	delete(s.stopped, n)
-	s.silent = append(s.silent, n)
 	for _, at := range nd.attempts {
 		s.halt(at)
 		// It stays on the node's list until the tracker gives the node up: until then its slot

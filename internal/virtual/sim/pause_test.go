@@ -100,6 +100,34 @@ func TestStopHidesOutputs(t *testing.T) {
 	}
 }
 
+// A node that crashes while it is stopped is given up once. When it is back its heartbeats discover no
+// silent node any more, so idle nodes are parked again.
+func TestCrashOfAStoppedNode(t *testing.T) {
+	const s = time.Second
+	for _, back := range []time.Duration{0, 40 * s} {
+		down := 0
+		cfg := Config{Cluster: uniformCluster(2, 1, 1), Policy: policy(t, "fifo,speculate=none"), Jobs: []workload.Job{plain(2, 10*s, 0, 0),
+			{Name: "later", Submit: 100 * s, Maps: tasks(1, workload.Task{Duration: 10 * s})}},
+			Observer: observe(func(e *Event) {
+				if e.Kind == NodeDown {
+					down++
+				}
+			}),
+			Model: ModelConfig{NodeTimeout: 20 * s, Stops: []Stop{{Node: 0, At: 5 * s}}, Crashes: []Crash{{Node: 0, At: 8 * s, Return: back}}}}
+		x, err := prepare(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		x.start()
+		if err := x.loop(); err != nil {
+			t.Fatal(err)
+		}
+		if down != 1 || len(x.silent) > 0 {
+			t.Errorf("back at %v: the node was given up %d times, and %d nodes are silent at the end", back, down, len(x.silent))
+		}
+	}
+}
+
 func TestStopErrors(t *testing.T) {
 	for want, x := range map[string]Stop{
 		"stop of node 7, there are 2":          {Node: 7},

@@ -99,6 +99,8 @@ func OpenAt(dir, id string, pid int, want []string) (*Tree, error) {
 	t := &Tree{dir: dir, prefix: "slotwise-" + id + "-", controllers: want}
 	// A group whose controllers are handed to groups below it may hold no process itself. So this
 	// process first moves into a group below.
+	// The group stays when the worker ends, since it cannot remove the group that it is in. The next one finds
+	// it.
 	own := filepath.Join(dir, ownName)
 	if err := os.Mkdir(own, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, fmt.Errorf("control group %s is not delegated to this process: %w", dir, err)
@@ -139,6 +141,7 @@ func (t *Tree) Create(name string, l Limits) (*Group, error) {
 	if err := os.Mkdir(g.dir, 0o755); err != nil {
 		return nil, err
 	}
+	// Before any process is in the group, so none runs without its limits for a moment.
 	if err := g.limit(t.controllers, l); err != nil {
 		return nil, errors.Join(err, g.Remove())
 	}
@@ -164,6 +167,7 @@ func (g *Group) limit(controllers []string, l Limits) error {
 	set("memory.oom.group", l.Memory > 0, 1, false)
 	// memory.max does not count swapped pages, so swap would be a second allowance.
 	set("memory.swap.max", l.Memory > 0, 0, true)
+	// The kernel refuses larger weights.
 	set("cpu.weight", l.Weight > 0, int64(min(10000, l.Weight)), false)
 	set("pids.max", l.Processes > 0, int64(l.Processes), false)
 	return errors.Join(errs...)
@@ -236,6 +240,7 @@ func removeGroups(dir string) error {
 			}
 		}
 	}
+	// Rmdir and not RemoveAll, which would try to unlink the group's files. The kernel refuses that.
 	if err := syscall.Rmdir(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return &fs.PathError{Op: "rmdir", Path: dir, Err: err}
 	}

@@ -17,13 +17,16 @@ import (
 	"github.com/slotwise/slotwise/proto/slotwise/v1/slotwisev1connect"
 )
 
+// It never repeats a call by itself: a worker's retry loop decides, because only that one knows whether the
+// worker is stopping, and which master comes next.
 // Client makes a worker's calls. It is safe for concurrent use.
 type Client struct {
 	slotwisev1connect.WorkerServiceClient // of the calls that are requests of their own
-	http                                  *http.Client
-	url                                   string
-	dialing                               chan struct{} // has room for the one call that makes a connection
-	mu                                    struct {
+	// The same transport as for requests, so the frames have its certificates and token.
+	http    *http.Client
+	url     string
+	dialing chan struct{} // has room for the one call that makes a connection
+	mu      struct {
 		sync.Mutex
 		link *link // nil before the first call and after its end
 	}
@@ -67,6 +70,8 @@ func call[T comparable](ctx context.Context, c *Client, what *slotwisev1.WorkerC
 	if err != nil {
 		return none, err
 	}
+	// A master that knows no such call answers with an error of the code unimplemented, not with an empty
+	// answer.
 	got := get(a)
 	if got == none {
 		return none, connect.NewError(connect.CodeInternal, fmt.Errorf("the master has answered another call: %T", a.GetWhat()))
@@ -80,6 +85,8 @@ func (c *Client) connect(ctx context.Context) (*link, error) {
 		return k, nil
 	}
 	select {
+	// One call dials for all. When a master is back, a worker with a hundred waiting calls opens one
+	// connection.
 	case c.dialing <- struct{}{}:
 	case <-ctx.Done():
 		return nil, contextError(ctx)
@@ -95,6 +102,7 @@ func (c *Client) connect(ctx context.Context) (*link, error) {
 	c.mu.Lock()
 	c.mu.link = k
 	c.mu.Unlock()
+	// After the link is published: if the connection breaks at once, fail must find the link to remove it.
 	go k.receive()
 	return k, nil
 }
@@ -129,6 +137,7 @@ func (c *Client) dial(ctx context.Context) (*link, error) {
 	r.Header.Set("Upgrade", Protocol)
 	r.Header.Set("Content-Type", "application/proto") // of an error of the master
 	resp, err := c.http.Do(r)
+	// The time was over while the answer arrived. end has been called, so the connection is of no use.
 	if !stop() {
 		err = errors.Join(err, contextError(ctx))
 	}
@@ -152,6 +161,7 @@ func (c *Client) dial(ctx context.Context) (*link, error) {
 
 // refusal returns the error of an answer that does not upgrade the connection.
 func refusal(resp *http.Response) error {
+	// NotLeader puts back the bytes that it reads, so the body below is whole.
 	leader, refused := secure.NotLeader(resp)
 	body, err := io.ReadAll(io.LimitReader(resp.Body, 64<<10))
 	_ = resp.Body.Close()
@@ -163,8 +173,11 @@ func refusal(resp *http.Response) error {
 		Message string
 	}
 	switch err := json.Unmarshal(body, &e); {
+	// The path does not exist there, whatever the body says.
 	case resp.StatusCode == http.StatusNotFound:
 		return connect.NewError(connect.CodeUnimplemented, errOld)
+	// Not from a master: a gateway answers with a page of HTML while no master is behind it. The worker tries
+	// again.
 	case err != nil || e.Code == 0:
 		return connect.NewError(connect.CodeUnavailable, fmt.Errorf("the master answers with status %s", resp.Status))
 	case refused:
@@ -221,6 +234,8 @@ var errBroken = errors.New("the connection to the master is broken")
 func (k *link) call(ctx context.Context, what *slotwisev1.WorkerCall) (*slotwisev1.WorkerAnswer, error) {
 	done := make(chan result, 1)
 	k.mu.Lock()
+	// The connection has ended since connect returned it. The error has the code unavailable, so the call is
+	// repeated.
 	if err := k.mu.err; err != nil {
 		k.mu.Unlock()
 		return nil, err
@@ -229,6 +244,7 @@ func (k *link) call(ctx context.Context, what *slotwisev1.WorkerCall) (*slotwise
 	number := k.mu.number
 	k.mu.waiting[number] = done
 	k.mu.Unlock()
+	// After the number is in waiting: the answer may arrive before this goroutine runs again.
 	k.sender.Send(number, what)
 	select {
 	case r := <-done:
@@ -238,7 +254,9 @@ func (k *link) call(ctx context.Context, what *slotwisev1.WorkerCall) (*slotwise
 	k.mu.Lock()
 	delete(k.mu.waiting, number) // its answer is dropped
 	k.mu.Unlock()
-	// Nobody closes a connection whose packets a network drops.
+	// Without this, a connection whose packets a network drops would stay open.
+	// The caller's limit is the time for which the master may hold the call, and callTimeout of the worker more.
+	// So an overdue answer is a fault. A call that is cancelled earlier says nothing about the network.
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		k.fail(fmt.Errorf("no answer of the master within the time limit"))
 	}
@@ -262,10 +280,12 @@ func (k *link) receive() {
 		done := k.mu.waiting[number]
 		delete(k.mu.waiting, number)
 		k.mu.Unlock()
+		// Nil for a call that was cancelled. The channel has room, so a caller that has gone blocks nothing.
 		if done != nil {
 			done <- r
 		}
 		// The next connection goes to the leader.
+		// Calls under way get the same error. They would be refused one by one, and each refusal names the leader.
 		if e.GetNotLeader() != nil {
 			k.fail(r.err)
 			return
@@ -280,6 +300,8 @@ func (k *link) fail(err error) {
 		err = connect.NewError(connect.CodeUnavailable, err)
 	}
 	k.mu.Lock()
+	// receive, the sender and a call that is overdue may all notice the end. The first reason counts: the others
+	// follow from the closed connection.
 	first := k.mu.err == nil
 	var calls []chan result
 	if first {
@@ -293,14 +315,17 @@ func (k *link) fail(err error) {
 	if !first {
 		return
 	}
+	// Two locks, one after the other and never together: call takes mu of the client and then, in the link, mu
+	// of the link.
 	c := k.client
 	c.mu.Lock()
 	if c.mu.link == k {
 		c.mu.link = nil
 	}
 	c.mu.Unlock()
+	// Before the results are handed out: a call that is repeated at once makes a new link with a new sender.
 	k.sender.Close()
-	_ = k.conn.Close() // what was sent may be lost, as after a broken connection
+	_ = k.conn.Close() // frames in its buffer may be lost, as after a broken connection
 	k.end()
 	for _, done := range calls {
 		done <- result{err: err}

@@ -37,16 +37,18 @@ import (
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
-// Path and Protocol are those of the request that begins the connection.
+// Path and Protocol name the request that begins the connection.
 const (
 	Path     = "/worker/calls"
 	Protocol = "slotwise-calls"
 )
 
+// There is no checksum: TCP has one, and TLS a better one. A frame that cannot be decoded ends the
+// connection.
 // HeadSize is the number of bytes before the message of a frame.
 const HeadSize = 12
 
-// Head is what precedes the message of a frame.
+// Head precedes the message of a frame.
 type Head struct {
 	Length int    // of the message in bytes
 	Number uint64 // of the call
@@ -61,6 +63,7 @@ func ReadHead(in io.Reader) (h Head, err error) {
 
 // appendFrame appends a frame to b.
 func appendFrame(b []byte, number uint64, m proto.Message) ([]byte, error) {
+	// Room for the head first. The length is known only after the message was encoded.
 	at := len(b)
 	b = append(b, make([]byte, HeadSize)...)
 	b, err := proto.MarshalOptions{}.MarshalAppend(b, m)
@@ -81,6 +84,8 @@ type Sender struct {
 	left func(frames int)
 	mu   struct {
 		sync.Mutex
+		// Messages and not bytes: they are encoded by the goroutine that writes, so Send costs the master's loop an
+		// append.
 		queue []frame
 		over  bool // nothing is sent any more
 	}
@@ -107,6 +112,7 @@ func (s *Sender) Send(number uint64, m proto.Message) {
 	s.mu.Lock()
 	over := s.mu.over
 	if !over {
+		// Only the first frame needs a signal. The writer takes the whole queue when it wakes.
 		if s.mu.queue = append(s.mu.queue, frame{number, m}); len(s.mu.queue) == 1 {
 			s.more.Signal()
 		}
@@ -124,6 +130,7 @@ func (s *Sender) Close() {
 	s.mu.over, s.mu.queue = true, nil
 	s.more.Signal()
 	s.mu.Unlock()
+	// Outside the lock: left belongs to the caller and may take other locks.
 	s.left(dropped)
 }
 
@@ -143,6 +150,8 @@ func (s *Sender) run() {
 		encoded := 0 // frames in b
 		for i, f := range list {
 			var err error
+			// A message that cannot be encoded closes the connection. Skipping it would leave its caller without an
+			// answer.
 			if b, err = appendFrame(b, f.number, f.message); err == nil {
 				if encoded++; len(b) < mostKept && i+1 < len(list) {
 					continue
@@ -152,10 +161,14 @@ func (s *Sender) run() {
 			if err != nil {
 				s.Close()
 				_ = s.out.Close() // it is broken already
+				// The rest of this list, with the frames of b, which may or may not have arrived. Close has counted the
+				// queue.
 				s.left(len(list) - i - 1 + encoded)
 				return
 			}
 			s.left(encoded)
+			// One large answer would keep its buffer as long as the connection, and a master has thousands of
+			// connections.
 			if b, encoded = b[:0], 0; cap(b) > mostKept {
 				b = nil
 			}
@@ -173,6 +186,7 @@ func (s *Sender) take(done []frame) []frame {
 		s.more.Wait()
 	}
 	list := s.mu.queue
+	// Two arrays change places, so a busy connection allocates none.
 	s.mu.queue = done[:0]
 	if s.mu.over {
 		return nil
@@ -188,6 +202,7 @@ func readAnswer(in *bufio.Reader) (number uint64, a *slotwisev1.WorkerAnswer, er
 	}
 	a = &slotwisev1.WorkerAnswer{}
 	// A small frame is decoded where it lies.
+	// Most answers are. Unmarshal copies all bytes that it keeps, so the buffer may be used again.
 	if h.Length <= in.Size() {
 		b, err := in.Peek(h.Length)
 		if err == nil {
@@ -205,6 +220,7 @@ func readAnswer(in *bufio.Reader) (number uint64, a *slotwisev1.WorkerAnswer, er
 
 // ErrorAnswer returns the answer that carries an error.
 func ErrorAnswer(err error) *slotwisev1.WorkerAnswer {
+	// Only NotLeader of the details is carried: workers read no other.
 	e := &slotwisev1.CallError{Code: int32(connect.CodeOf(err)), Message: err.Error()}
 	var coded *connect.Error
 	if errors.As(err, &coded) {

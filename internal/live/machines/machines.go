@@ -93,6 +93,7 @@ func (l *Loop) Run(ctx context.Context) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for {
+		// A provider that hangs holds this loop up for half a minute, and no other part of the master.
 		limited, cancel := context.WithTimeout(ctx, callTimeout)
 		trouble, err := l.step(limited, time.Since(start))
 		cancel()
@@ -113,6 +114,7 @@ func (l *Loop) Run(ctx context.Context) {
 
 // report logs troubles that are new.
 func (l *Loop) report(troubles []string) {
+	// A trouble that ends and returns is logged again, because report forgets the ones that are over.
 	now := map[string]bool{}
 	for _, t := range troubles {
 		if now[t] = true; !l.trouble[t] {
@@ -186,6 +188,7 @@ func (l *Loop) decide(now time.Duration, in autoscale.Input, fleet Fleet) autosc
 // marked before it is drained and its drain ends before its mark, so that an interrupted
 // step never leaves a drained worker that looks like an operator's.
 func (l *Loop) carryOut(ctx context.Context, fleet Fleet, out autoscale.Output) error {
+	// First the workers that stay: they get work again even if a later call fails.
 	for _, name := range out.Stay {
 		if err := l.Cluster.Drain(ctx, name, true); err != nil {
 			return err

@@ -67,12 +67,14 @@ func (t *Topology) Rack(host string) (string, error) {
 
 // runScript calls the script and remembers its answer for the host.
 func (t *Topology) runScript(host string) (string, error) {
+	// The host is the worker's own word, so it must not become an option of somebody's script.
 	if strings.HasPrefix(host, "-") {
 		return "", fmt.Errorf("host %q: a host name must not begin with a hyphen, because the topology script would take it for an option", host)
 	}
 	// Outside the lock: the script may take long, and other workers register meanwhile.
 	ctx, cancel := context.WithTimeout(context.Background(), scriptTimeout)
 	defer cancel()
+	// One host for each call, although Hadoop passes many: a worker that registers waits for its own rack only.
 	cmd := exec.CommandContext(ctx, t.path, host)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
@@ -132,6 +134,7 @@ func parseTable(b []byte) (map[string]string, error) {
 		f := strings.Fields(text)
 		switch {
 		case len(f) == 0:
+		// All bad lines are reported at once, so the file is repaired in one edit.
 		case len(f) != 2 || checkRack(f[1]) != nil:
 			errs = append(errs, fmt.Errorf("line %d: each line must hold a host and a rack of at most %d bytes, without control characters", n, bounds.Name))
 		default:

@@ -64,7 +64,9 @@ type source struct {
 
 // New returns a Sampler for this machine. It measures the free space of dir's file system.
 func New(dir string) *Sampler {
-	version, _ := host.KernelVersion() // without one the version is unknown, as that of other systems
+	version, _ := host.KernelVersion() // without one the version is unknown, as on other systems
+	// Everything but the kernel's version is read for each sample: it changes while the worker runs, memory in a
+	// virtual machine included.
 	return &Sampler{kernel: cluster.KernelOf(version), read: source{
 		average: readAverage, processes: readProcesses, memory: readMemory, swap: readSwap,
 		space: func() int64 { return readSpace(dir) },
@@ -89,6 +91,8 @@ func Meter() func(now time.Duration) cluster.Load {
 // containers hide, are 0 without an error.
 func (s *Sampler) Sample(now time.Duration) (cluster.Load, error) {
 	var l cluster.Load
+	// Each value is measured alone: a container that hides one file must not make the policies blind to the
+	// others.
 	var errs [6]error
 	var c counters
 	l.LoadAverage, errs[0] = s.read.average()
@@ -99,9 +103,11 @@ func (s *Sampler) Sample(now time.Duration) (cluster.Load, error) {
 	l.Machine.Arch, l.Machine.Kernel = cluster.ArchOf(runtime.GOARCH), s.kernel
 	c.cpu, errs[3] = s.read.cpu()
 	c.disk, errs[4] = s.read.disk()
+	// 0 without counters, which means unknown. The learning policies use the number as a feature of the node.
 	l.Machine.Disks = len(c.disk)
 	c.net, errs[5] = s.read.net()
 	// Rates are counts divided by the time between two samples, which must not be 0.
+	// The rates of the sample before are repeated then, not set to 0, which would look like an idle machine.
 	if !s.started || now > s.at {
 		if s.started {
 			s.rates = c.since(&s.last, (now - s.at).Seconds())
@@ -121,6 +127,7 @@ func (s *Sampler) Sample(now time.Duration) (cluster.Load, error) {
 func (c *counters) since(old *counters, seconds float64) rates {
 	var r rates
 	if c.cpu != nil && old.cpu != nil {
+		// The kernel's idle time may run backwards by a tick on some machines, so the share is clamped.
 		if all := c.cpu.all - old.cpu.all; all > 0 {
 			r.cpu = min(1, max(0, c.cpu.busy-old.cpu.busy)/all)
 		}
@@ -133,6 +140,8 @@ func (c *counters) since(old *counters, seconds float64) rates {
 func growth(old, now map[string]uint64) float64 {
 	sum := 0.0
 	for name, n := range now {
+		// An interface that was plugged in has counted since it exists, and a reset one begins at 0. Either would
+		// be a burst that never happened.
 		if before, ok := old[name]; ok && n > before {
 			sum += float64(n - before)
 		}
@@ -166,6 +175,8 @@ func readMemory() (free float64, total int64, err error) {
 	if m.Total == 0 {
 		return 0, 0, errors.New("the machine reports no memory")
 	}
+	// Available and not free: on a machine that reads files, the page cache takes all free memory and gives it
+	// back.
 	return float64(m.Available) / float64(m.Total), clampBytes(m.Total), nil
 }
 
@@ -199,6 +210,8 @@ func readCPU() (*cpuTime, error) {
 	}
 	// User time already includes guest time.
 	busy := t[0].User + t[0].System + t[0].Nice + t[0].Irq + t[0].Softirq + t[0].Steal
+	// A processor that waits for a disk can run another task, so iowait counts as idle. Steal counts as busy:
+	// the time went to another guest, and no task here can have it.
 	return &cpuTime{busy, busy + t[0].Idle + t[0].Iowait}, nil
 }
 
@@ -223,6 +236,8 @@ func wholeDisk(name string) bool {
 	if runtime.GOOS != "linux" {
 		return true
 	}
+	// A partition such as sda1 has no entry in /sys/block at all, and dm-0, md0 and loop0 have one without
+	// device.
 	_, err := os.Stat(filepath.Join("/sys/block", name, "device"))
 	return err == nil
 }

@@ -52,7 +52,7 @@ type file struct {
 	seen  fs.FileInfo // of the version that was last read
 	valid []byte      // the content of the last version that was applied
 	renew bool        // the policy was replaced since, so valid is not in force
-	// unused is set while the installed policy does not use the file, and the user has been told.
+	// unused is set while the installed policy does not use the file, and the user was warned.
 	unused bool
 }
 
@@ -126,11 +126,15 @@ func (f *Files) applyQueues(b []byte) ([]hadoopconf.Warning, error) {
 	if err != nil {
 		return append(warnings, more...), err
 	}
+	// Such a file is nearly always one of another program, or a template without its queues.
 	if set["queues"] == "" && f.set["queues"] == "" {
 		return append(warnings, more...), &hadoopconf.Error{Element: "configuration", Text: "the file declares no queue: it has neither mapred.capacity-scheduler.queue.NAME.capacity nor yarn.scheduler.capacity.root.queues"}
 	}
 	// Last, so that what the user has set himself wins over the file.
 	maps.Copy(set, f.set)
+	// If another policy is installed between the two calls, SetPolicy would bring the old one back. Load and
+	// look hold the lock, and a user who sets a policy calls Again afterwards, which applies the files to his
+	// policy.
 	return append(warnings, more...), f.target.SetPolicy(f.target.Policy(), set)
 }
 
@@ -153,6 +157,7 @@ func (f *Files) Again() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, x := range f.mu.list {
+		// seen is forgotten, so the next load reads the file although it has not changed.
 		x.seen, x.renew = nil, true
 	}
 }
@@ -196,10 +201,11 @@ func (f *Files) load(x *file) error {
 			return err
 		}
 		if !ok {
+			// With two files one is unused under each policy, which needs no warning.
 			if len(f.mu.list) == 1 && !x.unused {
 				f.warn(fmt.Sprintf("%s: the policy %s does not use this file", x.path, spec))
 			}
-			// What the policy before it has read must be applied again when it comes back.
+			// The file must be applied again when the policy that uses it is installed again.
 			x.seen, x.renew, x.unused = nil, true, true
 			return nil
 		}
@@ -237,6 +243,7 @@ func (x *file) loadChanged(warn func(string)) error {
 	if err != nil {
 		return err // seen stays, so that the next check tries again
 	}
+	// Before apply: an invalid file is reported once and not every ten seconds.
 	x.seen = info
 	warnings, err := x.apply(b)
 	for _, w := range warnings {

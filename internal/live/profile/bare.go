@@ -37,6 +37,7 @@ func List(ctx context.Context, j *mapreduce.Job, o mapreduce.Options) (*Listing,
 	if err != nil {
 		return nil, err
 	}
+	// The formats of the sources are known only after the job is compiled. Nothing runs yet.
 	p, err := feature.CompileJob(ctx, j, files)
 	if err != nil {
 		return nil, err
@@ -61,6 +62,7 @@ func List(ctx context.Context, j *mapreduce.Job, o mapreduce.Options) (*Listing,
 		if err != nil {
 			return nil, fmt.Errorf("the input format: %w", err)
 		}
+		// As the runner lists them, with the same globs, so that both find the same files.
 		l, err := input.List(ctx, input.Options{Schemes: set.Schemes, Inputs: inputs[i], Include: o.Include, Exclude: o.Exclude, Format: p.Sources[i].Format, Rows: rows})
 		if err != nil {
 			return nil, err
@@ -80,6 +82,8 @@ func (l *Listing) Split(ctx context.Context, size int64) ([]engine.SourceSplit, 
 		if err != nil {
 			return nil, err
 		}
+		// The order of sources and then of their splits is the order of a job's maps, so a split's number means the
+		// same map in both runs.
 		for _, s := range splits {
 			out = append(out, engine.SourceSplit{Source: i, Split: s})
 		}
@@ -103,6 +107,7 @@ func (m *measurement) bare(ctx context.Context, o mapreduce.Options, s *sample) 
 	if err != nil {
 		return err
 	}
+	// A new job for each run: mappers of user code may keep state in the values of the old one.
 	j, err := m.app.Job(params)
 	if err != nil {
 		return err
@@ -127,6 +132,7 @@ func (m *measurement) bare(ctx context.Context, o mapreduce.Options, s *sample) 
 	// Without reduces, the maps' output goes to a sink that only counts, so no sorting is
 	// measured.
 	count.strip(spec.Program)
+	// In this process and with the same slots as the whole run, so the maps compete for caches in the same way.
 	bare, err := runMaps(ctx, spec, o)
 	if err != nil {
 		return fmt.Errorf("the maps alone: %w", err)
@@ -153,6 +159,7 @@ func runMaps(ctx context.Context, spec local.JobSpec, o mapreduce.Options) (coun
 	if err != nil {
 		return count, err
 	}
+	// The output of the whole run is there already. Nothing reads it after its counters were taken.
 	if spec.Staging, err = fs.Stage(ctx, path, storage.ReplaceOutput); err != nil {
 		return count, err
 	}
@@ -180,16 +187,19 @@ type tally struct {
 
 // strip turns a program into one of maps only, whose output goes to t.
 func (t *tally) strip(p *engine.Program) {
+	// All of them, because each alone would keep the engine on the path that sorts or folds.
 	p.NewReducer, p.NewCombiner, p.Aggregate, p.Partition, p.SameGroup = nil, nil, engine.NoFold, nil, nil
 	for i := range p.Sources {
 		whole := p.Sources[i].NewMapper
 		p.Sources[i].NewMapper = func(task *engine.Task, _ engine.Sink) (engine.Mapper, error) {
+			// One for each task, without a lock: a lock for each record would be what is measured.
 			sink := &void{}
 			m, err := whole(task, sink)
 			if err != nil {
 				return nil, err
 			}
 			b := bareMapper{m, sink, t}
+			// A wrapper that always had MapBlock would put plain mappers on the path of blocks.
 			if blocks, ok := m.(engine.BlockMapper); ok {
 				return &bareBlockMapper{b, blocks}, nil
 			}

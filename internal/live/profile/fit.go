@@ -50,6 +50,7 @@ func solve(points []point, use []int, width int) []float64 {
 		}
 		values = append(values, 1)
 	}
+	// Fewer equations than unknowns have many solutions, each as wrong as the others.
 	if len(values) < len(use) {
 		return nil
 	}

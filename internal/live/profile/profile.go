@@ -44,6 +44,7 @@ type Options struct {
 	// Sizes are sets of inputs. Each set is measured, and the profile is the
 	// median over all runs.
 	Sizes [][]string
+	//
 	// Runs is the number of runs on each set, after a first run that only warms
 	// up; 0 means 3.
 	Runs int
@@ -112,6 +113,8 @@ const finer = 4
 // the requested splits and with fine ones.
 func (m *measurement) set(ctx context.Context, inputs []string) error {
 	size := m.o.Job.SplitSize
+	// The first round reads the files into the page cache and is not counted: the simulator adds the time of
+	// disks itself.
 	list, err := m.round(ctx, inputs, size)
 	if err != nil {
 		return err
@@ -124,6 +127,7 @@ func (m *measurement) set(ctx context.Context, inputs []string) error {
 	for _, s := range list {
 		m.open(s.name)
 	}
+	// Alternately, so that a machine that gets slower during the measurement affects both sizes alike.
 	for range m.o.Runs {
 		for at, size := range []int64{size, max(1, fine)} {
 			list, err := m.round(ctx, inputs, size)
@@ -154,6 +158,8 @@ func (m *measurement) round(ctx context.Context, inputs []string, split int64) (
 	var tasks, planned, ended time.Duration
 	for _, r := range results {
 		s := newSample(r)
+		// The time from the end of the step before. Planning reads sizes and block locations, and no slot is in use
+		// meanwhile.
 		s.name, s.plan = r.Job, max(0, r.Submitted-ended)
 		ended = r.Ended
 		tasks += s.mapCPU + s.reduceCPU
@@ -163,6 +169,8 @@ func (m *measurement) round(ctx context.Context, inputs []string, split int64) (
 	if list[0].maps == 0 || list[0].read == 0 {
 		return nil, ErrEmpty
 	}
+	// The input of a chain's later steps is gone when the chain has ended. Without reduces nothing is sorted, so
+	// the whole run is a bare one.
 	if m.app.Chain == nil && results[0].Reduces > 0 {
 		if err := m.bare(ctx, o, &list[0]); err != nil {
 			return nil, err
@@ -172,6 +180,7 @@ func (m *measurement) round(ctx context.Context, inputs []string, split int64) (
 		if tasks > 0 {
 			// What the process used beyond its tasks, such as the collector, is spread over them in
 			// proportion.
+			// Never below 1: the process's time includes its tasks', so less is an error of measurement.
 			list[i].beside = max(1, (used-planned).Seconds()/tasks.Seconds())
 		}
 	}
@@ -201,6 +210,7 @@ func (m *measurement) add(s sample, fine bool) {
 		m.open(s.name)
 		list = m.groups[s.name]
 	}
+	// open has added the two groups of this set last.
 	at := len(list) - 2
 	if fine {
 		at++

@@ -76,6 +76,7 @@ func profileOf(groups []group) (p workload.Profile) {
 			coarse = append(coarse, g.samples...)
 		}
 	}
+	// Only of the requested splits: a combiner folds less in a smaller map, so the fine runs have other ratios.
 	for _, n := range numbers {
 		*n.of(&p) = middle(coarse, n.value)
 	}
@@ -107,7 +108,9 @@ func mapCosts(p *workload.Profile, groups []group) {
 	start, whole := line(func(s *sample) time.Duration { return s.mapCPU })
 	_, bare := line(func(s *sample) time.Duration { return s.bareCPU })
 	p.MapStart, p.MapCPU = start, whole
+	// bare is 0 if it was not measured, and then all of the maps' time counts as the map function's.
 	if bare > 0 && p.MapSelectivity > 0 {
+		// The two fits have their own errors. A negative cost of sorting would make the simulator run backwards.
 		p.MapCPU = min(bare, whole)
 		p.SortCPU = (whole - p.MapCPU) / p.MapSelectivity
 	}
@@ -124,6 +127,7 @@ func reduceCosts(p *workload.Profile, groups []group) {
 			return s.reduceCPU.Seconds() * s.beside / float64(max(1, s.reduces))
 		})})
 	}
+	// The order decides between fits that are equally good: first few terms, then a merge before a start.
 	if c := fit(points, [][]int{{1}, {1, 2}, {0, 1}, {2}, {0, 2}, {0}, {0, 1, 2}}); len(c) > 0 {
 		p.ReduceStart, p.ReduceCPU, p.MergeCPU = c[0], c[1], c[2]
 	}
@@ -146,6 +150,7 @@ func decay(groups []group) float64 {
 	if n == 0 || spread < 1e-6*n*n { // all of about one size
 		return 0
 	}
+	// The least squares of a line through the points (log size, log ratio).
 	d := -(n*sxy - sx*sy) / spread
 	if d < 1e-3 {
 		return 0 // too small to be more than the effect of cut splits

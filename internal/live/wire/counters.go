@@ -18,7 +18,7 @@ import (
 )
 
 // fields returns the fields of the message, by counter. It finds them when they are first needed, because
-// every command would pay for it.
+// every command would pay the price.
 var fields = sync.OnceValue(func() *counterFields {
 	return bindFields((*slotwisev1.Counters)(nil).ProtoReflect().Descriptor())
 })
@@ -64,6 +64,8 @@ func EncodeCounters(s *counters.Set) *slotwisev1.Counters {
 // The Set shares nothing with m.
 func DecodeCounters(m *slotwisev1.Counters) counters.Set {
 	var s counters.Set
+	// Reflection costs some microseconds for each message. Counters travel with the end of an attempt and a few
+	// reports, not with each record.
 	r := m.ProtoReflect()
 	for id, f := range fields() {
 		s.Add(counters.ID(id), r.Get(f).Int())

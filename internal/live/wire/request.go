@@ -11,10 +11,14 @@ import (
 // EncodeRequest sets the fields of m that r, the job's request to the scheduler, has.
 func EncodeRequest(m *slotwisev1.JobSpec, r *job.Request) {
 	m.User, m.Pool, m.Priority = r.User, r.Pool, r.Priority.String()
+	// The message may have the value of another request: a driver sends each step with the message of the one
+	// before.
 	m.SlowStart = nil
 	if share, stated := r.StartsAfter(); stated {
 		m.SlowStart = &share
 	}
+	// Milliseconds on the wire: a program in another language has no type for nanoseconds, and no policy looks
+	// closer.
 	m.DeadlineMs = r.Deadline.Milliseconds()
 	m.MaxAttempts, m.TaskTimeoutMs = int32(r.MaxAttempts), r.TaskTimeout.Milliseconds()
 	m.NoSpeculation = r.NoSpeculation

@@ -116,6 +116,7 @@ func (v *Accounts) Identify(ctx context.Context, peer, token string) (secure.Ide
 	if len(token) > maxToken || strings.Count(token, ".") != 2 {
 		return secure.Identity{}, false, nil
 	}
+	// The table is keyed by the hash: a copy of the master's memory then holds no tokens of users.
 	key := sha256.Sum256([]byte(token))
 	before, seen := v.recall(key)
 	if seen && v.now().Before(before.until) {
@@ -150,6 +151,8 @@ func (v *Accounts) Identify(ctx context.Context, peer, token string) (secure.Ide
 		return secure.Identity{}, true, err
 	}
 	// An accepted token is remembered until its own end at the latest.
+	// A minute is a compromise: a deleted pod's token counts as long, and a busy client costs one review in this
+	// time.
 	r := verified{id, err, v.now().Add(acceptedFor)}
 	if err != nil {
 		r.until = v.now().Add(refusedFor)
@@ -177,6 +180,7 @@ const (
 // does not delay the requests of others.
 func (v *Accounts) verify(ctx context.Context, peer, token string, isSigned bool) (c claim, t trust, err error) {
 	if !isSigned {
+		// Before the token is parsed at all: parsing and verifying 16 KiB is the cost that a flood would use.
 		if v.verifying.Take(ctx, peer, 1) != nil {
 			return c, rightSignature, errBusy
 		}
@@ -187,6 +191,8 @@ func (v *Accounts) verify(ctx context.Context, peer, token string, isSigned bool
 		return c, otherKind, nil
 	}
 	// The claims are not verified yet, but a token that cannot be valid costs nothing more.
+	// These are the messages that users need most, so they come before the signature, which only says that it is
+	// wrong.
 	if err := cmp.Or(v.check(c.Subject, c.Audience), v.checkTimes(c)); err != nil {
 		return c, rightSignature, err
 	}
@@ -339,6 +345,8 @@ func (v *Accounts) review(ctx, caller context.Context, token string) (id secure.
 	if !s.Authenticated || !strings.HasPrefix(s.User.Username, accountPrefix) {
 		return id, fmt.Errorf("the token of this service account is refused by Kubernetes: %s", cmp.Or(s.Error, "it is not valid"))
 	}
+	// Checked again with Kubernetes' answer: the claims that were checked before are the client's words if the
+	// keys are unknown. An API server that ignores audiences answers without any, and the token is refused.
 	if err := v.check(s.User.Username, s.Audiences); err != nil {
 		return id, err
 	}

@@ -48,6 +48,7 @@ func open(server, dir string) (*api, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %s", err, remedy)
 	}
+	// Read once, unlike the token: a new authority of the cluster needs a restart of the master.
 	pem, err := os.ReadFile(filepath.Join(dir, "ca.crt"))
 	if err != nil {
 		return nil, fmt.Errorf("%w: %s", err, remedy)
@@ -58,6 +59,7 @@ func open(server, dir string) (*api, error) {
 	}
 	return &api{
 		server: server, namespace: strings.TrimSpace(string(namespace)), tokenFile: filepath.Join(dir, "token"), maxAnswer: maxAnswer,
+		// No proxy of the environment: the API server is inside the cluster.
 		http: &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{
 			TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}, ForceAttemptHTTP2: true,
 		}},
@@ -151,6 +153,7 @@ func (a *api) refused(method, path string, code int, body io.Reader) error {
 	if a.remedies[code] != "" {
 		remedy = "; " + a.remedies[code]
 	}
+	// The query is left out, so equal refusals of two pages are one message in the log.
 	path, _, _ = strings.Cut(path, "?")
 	return &statusError{code, fmt.Sprintf("Kubernetes refused %s %s: %s%s", method, path, status.Message, remedy)}
 }

@@ -23,6 +23,8 @@ import (
 const keysPath = "/openid/v1/jwks"
 
 const (
+	// keysFresh bounds how long a withdrawn key still verifies. The review by Kubernetes refuses its tokens in
+	// any case. refreshEvery bounds what forged key ids cost the API server.
 	keysFresh    = 10 * time.Minute // after that keys are read again, in the background
 	refreshEvery = 10 * time.Second // at most so often, whatever clients send
 	refreshTime  = 5 * time.Second  // for one read
@@ -156,6 +158,7 @@ func (k *keys) refresh() {
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	// Replaced as a whole, so a key that Kubernetes has withdrawn is gone.
 	if k.mu.err = err; err == nil {
 		k.mu.known, k.mu.read = known, k.now()
 	}

@@ -35,6 +35,7 @@ const (
 	costFirst   = "-2"
 )
 
+// A list in one answer would cost the API server memory for all pods at once.
 // pageSize is the number of pods in one answer.
 const pageSize = 500
 
@@ -127,6 +128,7 @@ func (d *Deployment) Fleet(ctx context.Context) (machines.Fleet, error) {
 	}
 	var labels []string
 	// Sorted, so that the pages of one list have the same query.
+	// matchExpressions are not read: the manifest of slotwise has labels only.
 	for _, k := range slices.Sorted(maps.Keys(dep.Spec.Selector.MatchLabels)) {
 		labels = append(labels, k+"="+dep.Spec.Selector.MatchLabels[k])
 	}
@@ -138,6 +140,8 @@ func (d *Deployment) Fleet(ctx context.Context) (machines.Fleet, error) {
 			} `json:"metadata"`
 			Items []pod `json:"items"`
 		}
+		// A list that takes minutes ends with status 410, because etcd has compacted its version. The next step
+		// begins anew.
 		if err := d.get(ctx, d.path("api/v1", "pods")+"?"+query.Encode(), &page); err != nil {
 			return f, err
 		}
@@ -207,11 +211,16 @@ func remedyOfWaiting(reason string) string {
 func (d *Deployment) Scale(ctx context.Context, n int, first ...string) error {
 	// Before the number changes: Kubernetes reads the costs at the moment in which it removes
 	// pods.
+	// Kubernetes calls the annotation best effort: it compares costs within one ReplicaSet, so during a rolling
+	// update it may remove others first. A worker that is removed by mistake costs the attempts that run there,
+	// and no result.
 	for _, name := range first {
 		if err := d.setCost(ctx, name, costFirst); err != nil {
 			return err
 		}
 	}
+	// The subresource scale has a separate right, so the master needs none to change the Deployment itself. With that one
+	// it could run any image.
 	return d.patch(ctx, d.path("apis/apps/v1", "deployments", d.name, "scale"), map[string]any{"spec": map[string]any{"replicas": n}})
 }
 
@@ -225,6 +234,7 @@ func (d *Deployment) Mark(ctx context.Context, name string, leaving bool) error 
 
 // setCost sets a pod's annotation; nil removes it. A pod that does not exist is no error.
 func (d *Deployment) setCost(ctx context.Context, name string, cost any) error {
+	// A merge patch changes this annotation and leaves others, also ones that were added since the pod was read.
 	patch := map[string]any{"metadata": map[string]any{"annotations": map[string]any{costKey: cost}}}
 	err := d.patch(ctx, d.path("api/v1", "pods", name), patch)
 	if status := (*statusError)(nil); errors.As(err, &status) && status.code == http.StatusNotFound {

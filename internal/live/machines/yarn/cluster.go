@@ -37,6 +37,8 @@ import (
 // maxAnswer bounds the answer to one call, in bytes.
 const maxAnswer = 64 << 20
 
+// A ResourceManager that fails over answers again within some seconds, and the loop of machines tries again
+// in any case.
 // callLimit is the time limit of one call.
 const callLimit = 20 * time.Second
 
@@ -75,9 +77,12 @@ func Open(schemes *storage.Schemes) (*Cluster, error) {
 	if c.servers, err = resourceManagers(conf); err != nil {
 		return nil, fmt.Errorf("%s: %w", dir, err)
 	}
+	// Without Kerberos Hadoop believes the name that a client gives, so the name decides whose service it is.
 	if c.user, err = hdfs.UserName(); err != nil {
 		return nil, err
 	}
+	// Without a host: fs.defaultFS decides, as in YARN's own client. The service master looks for the
+	// description there.
 	store, home, err := schemes.Resolve("hdfs:///user/" + c.user)
 	if err != nil {
 		return nil, err
@@ -92,6 +97,7 @@ func Open(schemes *storage.Schemes) (*Cluster, error) {
 
 // readConf reads the settings of a configuration directory and substitutes variables.
 func readConf(dir string) (map[string]string, error) {
+	// As in Hadoop's yarn-default.xml, which is inside a jar and cannot be read here.
 	conf := map[string]string{"yarn.resourcemanager.hostname": "0.0.0.0"}
 	for _, name := range []string{"core-site.xml", "yarn-site.xml"} {
 		f, err := os.Open(filepath.Join(dir, name))
@@ -103,6 +109,7 @@ func readConf(dir string) (map[string]string, error) {
 			return nil, fmt.Errorf("HADOOP_CONF_DIR: %s: %w", filepath.Join(dir, name), err)
 		}
 		for _, p := range props {
+			// The later file wins, as in Hadoop, which loads core-site.xml first.
 			conf[p.Name] = strings.TrimSpace(p.Value)
 		}
 	}
@@ -137,6 +144,7 @@ func substitute(conf map[string]string, value string) string {
 
 // resourceManagers returns the URLs of the ResourceManagers.
 func resourceManagers(conf map[string]string) ([]string, error) {
+	// The suffix of the settings' names: "" without failover, else a dot and the id of each ResourceManager.
 	ids := []string{""}
 	if strings.EqualFold(conf["yarn.resourcemanager.ha.enabled"], "true") {
 		ids = nil
@@ -156,6 +164,7 @@ func resourceManagers(conf map[string]string) ([]string, error) {
 			address = net.JoinHostPort(host, port)
 		}
 		// The default of Hadoop's configuration. A client cannot connect to it.
+		// Better now than a refused connection at the first call, long after the user has gone.
 		if strings.HasPrefix(address, "0.0.0.0:") {
 			return nil, fmt.Errorf("yarn-site.xml names no ResourceManager: set %s or yarn.resourcemanager.hostname", key+id)
 		}
@@ -194,6 +203,8 @@ func (c *Cluster) call(ctx context.Context, method, path string, body, answer an
 		}
 	}
 	var failed error
+	// Each call begins with the first server again. Which one is active may have changed, and a refused connection costs a
+	// millisecond.
 	// The body is in memory, so that it can be sent again to the next server.
 	for _, server := range c.servers {
 		req, err := http.NewRequestWithContext(ctx, method, server+path+"?"+url.Values{"user.name": {c.user}}.Encode(), bytes.NewReader(sent))
@@ -204,6 +215,8 @@ func (c *Cluster) call(ctx context.Context, method, path string, body, answer an
 		if body != nil {
 			req.Header.Set("Content-Type", "application/json")
 		}
+		// The client follows the redirect of a passive server (307), with method and body, because bytes.Reader can
+		// be read again.
 		resp, err := c.http.Do(req)
 		if err != nil {
 			failed = err
@@ -251,6 +264,7 @@ func (c *Cluster) refused(resp *http.Response, method, path string, body io.Read
 		} `json:"RemoteException"`
 		Diagnostics string `json:"diagnostics"`
 	}
+	// The ResourceManager answers with RemoteException, and the services API with diagnostics.
 	isJSON := json.Unmarshal(text, &reply) == nil
 	// The first line without Java's class: the rest is a stack that helps no user.
 	message, _, _ := strings.Cut(javaClass().ReplaceAllString(cmp.Or(reply.Remote.Message, reply.Diagnostics, http.StatusText(resp.StatusCode)), ""), "\n")
@@ -258,6 +272,7 @@ func (c *Cluster) refused(resp *http.Response, method, path string, body io.Read
 	switch {
 	case resp.StatusCode == http.StatusUnauthorized:
 		remedy = "; the web server of YARN wants a log-in, which slotwise has only as user.name (hadoop.http.authentication.type simple)"
+	// Not every part of YARN answers missing rights with 403, so the text is looked at as well.
 	case resp.StatusCode == http.StatusForbidden, strings.Contains(message, "does not have permission"):
 		remedy = fmt.Sprintf("; use a queue or application of user %s (--queue, --name), or another user (HADOOP_USER_NAME)", c.user)
 	// A ResourceManager without the services API answers with a page of HTML.

@@ -86,6 +86,7 @@ func (c *Cluster) applicationFile(name string) string { return path.Join(c.dir(n
 // application's id. If it fails, it removes all that it has made; if it cannot, the error
 // names the application that may run. The workers start later.
 func (c *Cluster) Launch(ctx context.Context, s *Spec) (id string, err error) {
+	// Two launches at once are not kept apart: the second one overwrites the description of the first.
 	old, err := c.application(ctx, s.Name)
 	switch {
 	case err == nil:
@@ -118,6 +119,8 @@ func (c *Cluster) Launch(ctx context.Context, s *Spec) (id string, err error) {
 	}
 	// Cleaning up must work after Ctrl-C, too, which has cancelled ctx.
 	later := context.WithoutCancel(ctx)
+	// Uploaded before the submission: YARN starts the service master within a second, which reads the
+	// description.
 	if err := c.upload(ctx, s, made.ID); err != nil {
 		return "", errors.Join(err, c.files.Remove(later, c.dir(s.Name)))
 	}
@@ -131,6 +134,8 @@ func (c *Cluster) Launch(ctx context.Context, s *Spec) (id string, err error) {
 // YARN the application may run. Then undo kills it before it removes the directory, because yarn down
 // finds the application by a file there.
 func (c *Cluster) undo(ctx context.Context, name, id string, cause error) error {
+	// A refusal is YARN's word that the application was not accepted. Any other error may have come after it
+	// was.
 	if _, refused := errors.AsType[*refusal](cause); refused {
 		return c.files.Remove(ctx, c.dir(name))
 	}
@@ -182,11 +187,13 @@ func (c *Cluster) upload(ctx context.Context, s *Spec, id string) error {
 		if err := c.write(ctx, to, f.Mode, f.Content); err != nil {
 			return err
 		}
+		// STATIC copies the bytes. The other type, TEMPLATE, would replace words like ${...} in scripts.
 		localised = append(localised, localFile{"STATIC", "hdfs://" + to, f.Name})
 	}
 	// HDFS without Kerberos trusts this name. Containers may run as another user of the
 	// system.
 	env := map[string]string{"HADOOP_USER_NAME": c.user}
+	// The caller's settings win, also over HADOOP_USER_NAME.
 	for k, v := range s.Env {
 		env[k] = v
 	}
@@ -195,6 +202,7 @@ func (c *Cluster) upload(ctx context.Context, s *Spec, id string) error {
 		"configuration": configuration{Properties: properties},
 		"components": []any{map[string]any{
 			"name": component, "number_of_containers": s.Workers, "restart_policy": "ALWAYS", "launch_command": s.Command,
+			// YARN's class Resource has the memory as a text.
 			"resource":      map[string]any{"cpus": s.Cores, "memory": strconv.Itoa(s.Memory)},
 			"configuration": configuration{Env: env, Files: localised},
 		}},
@@ -254,6 +262,7 @@ const noRegistry = " -D hadoop.registry.zk.retry.times=0 -D hadoop.registry.zk.r
 // yarn-service: at the end of such an application the ResourceManager cleans the registry,
 // and without a ZooKeeper it then does no other work for a minute.
 func (c *Cluster) submission(s *Spec, id string) any {
+	// The settings of YARN's own client, with its defaults, because this program takes that client's place.
 	memory, err := strconv.Atoi(c.conf["yarn.service.am-resource.memory"])
 	if err != nil {
 		memory = 1024
@@ -266,6 +275,7 @@ func (c *Cluster) submission(s *Spec, id string) any {
 	}
 	classpath := "$HADOOP_CONF_DIR"
 	for entry := range strings.SplitSeq(cmp.Or(c.conf["yarn.application.classpath"], defaultClasspath), ",") {
+		// The variables stay: the NodeManager's shell replaces them, with the paths of its machine.
 		if entry = strings.TrimSpace(entry); entry != "" && entry != "$HADOOP_CONF_DIR" {
 			classpath += ":" + entry
 		}
@@ -278,14 +288,18 @@ func (c *Cluster) submission(s *Spec, id string) any {
 		"application-id": id, "application-name": s.Name, "application-type": "slotwise", "queue": s.Queue,
 		"am-container-spec": map[string]any{
 			"environment": map[string]any{"entry": []entry{{"CLASSPATH", classpath}, {"HADOOP_USER_NAME", c.user}}},
-			"commands":    map[string]string{"command": command + " 1><LOG_DIR>/out 2><LOG_DIR>/err"},
+			// The NodeManager replaces <LOG_DIR> by the directory of the container.
+			"commands": map[string]string{"command": command + " 1><LOG_DIR>/out 2><LOG_DIR>/err"},
 		},
-		"resource":         map[string]int{"memory": memory, "vCores": 1},
+		"resource": map[string]int{"memory": memory, "vCores": 1},
+		// YARN starts the service master again once within ten minutes. The workers run on meanwhile
+		// (keep-containers-across-application-attempts), and the second one finds them.
 		"max-app-attempts": 2,
 		// Failures of the service master long ago do not count.
 		"attempt-failures-validity-interval":          600_000,
 		"keep-containers-across-application-attempts": true,
-		"application-tags":                            map[string]string{"tag": "name: " + s.Name},
+		// As YARN's own client tags its services.
+		"application-tags": map[string]string{"tag": "name: " + s.Name},
 	}
 }
 

@@ -102,6 +102,7 @@ func (s *Service) LogsURL(ctx context.Context) (string, error) {
 	if len(tries.List.Try) == 0 {
 		return app.LogsURL, nil
 	}
+	// The last one listed is the latest, and only that one has containers.
 	last := tries.List.Try[len(tries.List.Try)-1]
 	var running struct {
 		Container list[struct {
@@ -126,6 +127,8 @@ type list[E any] []E
 
 // UnmarshalJSON implements json.Unmarshaler.
 func (l *list[E]) UnmarshalJSON(text []byte) error {
+	// The ResourceManager's JSON is mapped from XML, in which one element and a list of one look alike. It depends on the
+	// class whether Hadoop corrects that.
 	if bytes.HasPrefix(bytes.TrimSpace(text), []byte("{")) {
 		*l = make(list[E], 1)
 		return json.Unmarshal(text, &(*l)[0])
@@ -196,6 +199,7 @@ func (s *Service) Fleet(ctx context.Context) (machines.Fleet, error) {
 	f.Replicas = c.Wanted
 	for _, i := range c.Containers {
 		// The worker in the container named itself by the same number (${COMPONENT_ID}).
+		// number begins with a hyphen: worker-2 is NAME-2.
 		if number, ok := strings.CutPrefix(i.Name, component); ok {
 			name := s.name + number
 			f.Machines = append(f.Machines, machines.Machine{Name: name, Leaving: marked[name], Place: i.place()})
@@ -219,6 +223,7 @@ func (s *Service) Fleet(ctx context.Context) (machines.Fleet, error) {
 // explain returns the error for a failed call of the services API. If the application does
 // not run, the error says so.
 func (s *Service) explain(ctx context.Context, err error) error {
+	// The first error is kept back: while the application waits for its queue, that one is only a 404.
 	app, aerr := s.App(ctx)
 	switch {
 	case aerr != nil:
@@ -271,6 +276,7 @@ func (s *Service) Scale(ctx context.Context, n int, first ...string) error {
 	if f.Replicas-len(leaving) == n {
 		return nil
 	}
+	// Also after a removal that YARN has not counted: the number is absolute, so a second call changes nothing.
 	body := map[string]any{"name": component, "number_of_containers": n}
 	if err := s.call(ctx, http.MethodPut, s.path("components", component), body, nil); err != nil {
 		return s.explain(ctx, err)
@@ -282,6 +288,7 @@ func (s *Service) Scale(ctx context.Context, n int, first ...string) error {
 // notes about containers.
 func (s *Service) Mark(ctx context.Context, name string, leaving bool) error {
 	marked, err := s.marks(ctx)
+	// Nothing to do is the usual case. The loop of machines asks for the marks that it wants in each step.
 	if err != nil || marked[name] == leaving {
 		return err
 	}
@@ -355,6 +362,7 @@ func (s *Service) Remove(ctx context.Context) error {
 		}
 		// Repeated until the end, in case an order was lost.
 		if !app.Ended() {
+			// YARN answers before the application has ended, so the state is read again until it has.
 			if err := s.call(limited, http.MethodPut, appPath(id)+"/state", map[string]string{"state": "KILLED"}, nil); err != nil {
 				return err
 			}

@@ -85,7 +85,7 @@ func OpenStore(dir string, opt Options, fresh *slotwisev1.RaftBase) (*Store, err
 func (s *Store) load(fresh *slotwisev1.RaftBase) error {
 	// A journal from before masters were replicated has no base: its records are one entry of
 	// the only member.
-	s.reset(&slotwisev1.RaftBase{Index: 1, Term: 1, Members: []*slotwisev1.Member{{Id: Single}}})
+	s.reset(&slotwisev1.RaftBase{Index: 1, Term: 1, Self: Single, Members: []*slotwisev1.Member{{Id: Single}}})
 	empty := true
 	for b, err := range s.log.Replay() {
 		if err != nil {
@@ -119,17 +119,11 @@ func (s *Store) Form(first []*slotwisev1.Member) error {
 // Forms reports whether the journal waits for Form. A snapshot ends the wait, too.
 func (s *Store) Forms() bool { return s.base.Forms }
 
-// Self returns the id of the member whose journal this is, 0 if an earlier version has begun it.
+// Self returns the id of the member whose journal this is.
 func (s *Store) Self() uint64 { return s.base.Self }
 
-// First returns the members that have formed the group, nil while they are not known. An earlier version
-// has not written them: then First returns the members of the last snapshot.
-func (s *Store) First() []*slotwisev1.Member {
-	if len(s.base.First) == 0 {
-		return s.base.Members
-	}
-	return s.base.First
-}
+// First returns the members that have formed the group, nil while they are not known.
+func (s *Store) First() []*slotwisev1.Member { return s.base.First }
 
 // mostRemoved bounds the ids of removed members. One that comes back later still is refused every vote,
 // because it is not among the members.
@@ -143,8 +137,6 @@ func (s *Store) Removed(index uint64) []uint64 {
 		if e.Index > index || c.Unmarshal(e.Data) != nil {
 			continue
 		}
-		// An earlier version gave an address that was added again its former id.
-		list = slices.DeleteFunc(list, func(id uint64) bool { return id == c.NodeID })
 		if c.Type == raftpb.ConfChangeRemoveNode {
 			list = append(list, c.NodeID)
 		}

@@ -58,7 +58,6 @@ import (
 	"time"
 
 	"connectrpc.com/connect"
-	"github.com/cespare/xxhash/v2"
 	"go.etcd.io/raft/v3/raftpb"
 
 	"github.com/slotwise/slotwise/internal/base/bounds"
@@ -190,11 +189,6 @@ func Open(cfg Config) (*Master, error) {
 	}
 	// The id comes from the journal and never from a flag: a member is a directory (package replica).
 	m.id, m.group = log.Self(), log.Group()
-	if m.id == 0 { // an earlier version has begun the journal
-		if m.id = journal.Single; cfg.Self != "" {
-			m.id = max(2, xxhash.Sum64String(cfg.Self))
-		}
-	}
 	// Two contexts, because they end one after the other: looping when no answer can come any more, so that
 	// connections of frames close, and ctx only after that, so that work of the last batch can still
 	// report.

@@ -40,7 +40,7 @@ func (m *Master) noteMembers(index uint64) {
 	m.kept.forget()
 	m.removed.Store(&removed)
 	first := m.journal.First()
-	m.identity.Store(&slotwisev1.IdentifyResponse{Group: m.group, Id: m.id, First: first, Joins: len(first) == 0 && !m.journal.Forms(), Address: m.cfg.Self})
+	m.identity.Store(&slotwisev1.IdentifyResponse{Group: m.group, Id: m.id, First: first, Joins: len(list) == 0 && !m.journal.Forms(), Address: m.cfg.Self})
 }
 
 // replicated reports whether this master belongs to a group.
@@ -205,7 +205,9 @@ func (m *Master) memberChange(r *slotwisev1.ChangeMastersRequest, id uint64) (c 
 		switch {
 		case m.member(r.Add) != nil:
 			return c, fault(connect.CodeAlreadyExists, "%s is one of the masters already; if it has lost its directory, run slotwise masters remove %s first", r.Add, r.Add)
-		case id == 0: // it was removed since the caller looked
+		// It was removed since the caller looked, or it is a candidate that another request has added and removed since.
+		// An id that was removed is never added again.
+		case id == 0, slices.Contains(*m.removed.Load(), id):
 			return c, connect.NewError(connect.CodeUnavailable, replica.ErrChanging)
 		// Also learners count, since each becomes a voter.
 		case len(m.members) >= mostMasters:
@@ -293,8 +295,7 @@ func notReady(id uint64, resp *slotwisev1.IdentifyResponse, err error) string {
 	case resp.Id != id:
 		return "another directory has taken its place: remove this master, and add it again"
 	case !resp.Ready:
-		// An earlier version names no reason.
-		return cmp.Or(resp.Lacks, earlierVersion)
+		return cmp.Or(resp.Lacks, earlierVersion) // never "", with which it would vote
 	}
 	return ""
 }

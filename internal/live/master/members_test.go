@@ -367,3 +367,17 @@ func TestMembersOfOne(t *testing.T) {
 	_, err := r.users.ChangeMasters(t.Context(), &slotwisev1.ChangeMastersRequest{Add: "a:1"})
 	refused(t, err, connect.CodeFailedPrecondition, "without --peers")
 }
+
+// TestRemovedCandidate adds a master that was removed between the call to it and the change: its id would be among
+// the members and among the removed ones, so that the others dropped its messages.
+func TestRemovedCandidate(t *testing.T) {
+	t.Parallel()
+	m := &Master{}
+	m.removed.Store(&[]uint64{7})
+	for id, want := range map[uint64]bool{7: false, 8: true} {
+		_, err := m.memberChange(&slotwisev1.ChangeMastersRequest{Add: "a:1"}, id)
+		if (err == nil) != want || err != nil && connect.CodeOf(err) != connect.CodeUnavailable {
+			t.Errorf("member %d is added: %v", id, err)
+		}
+	}
+}

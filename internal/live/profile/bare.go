@@ -187,12 +187,12 @@ type tally struct {
 
 // strip turns a program into one of maps only, whose output goes to t.
 func (t *tally) strip(p *engine.Program) {
-	// All of them, because each alone would keep the engine on the path that sorts or folds.
+	// All, because each alone would keep the engine on the path that sorts or folds.
 	p.NewReducer, p.NewCombiner, p.Aggregate, p.Partition, p.SameGroup = nil, nil, engine.NoFold, nil, nil
 	for i := range p.Sources {
 		whole := p.Sources[i].NewMapper
 		p.Sources[i].NewMapper = func(task *engine.Task, _ engine.Sink) (engine.Mapper, error) {
-			// One for each task, without a lock: a lock for each record would be what is measured.
+			// One for each task, without a lock: the measurement would be of a lock for each record.
 			sink := &void{}
 			m, err := whole(task, sink)
 			if err != nil {

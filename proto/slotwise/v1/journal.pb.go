@@ -792,7 +792,7 @@ type RaftBase struct {
 	Term          uint64                 `protobuf:"varint,2,opt,name=term,proto3" json:"term,omitempty"`  // of the entry with that index
 	Group         string                 `protobuf:"bytes,3,opt,name=group,proto3" json:"group,omitempty"` // as in ExchangeRequest
 	Members       []*Member              `protobuf:"bytes,4,rep,name=members,proto3" json:"members,omitempty"`
-	Self          uint64                 `protobuf:"varint,5,opt,name=self,proto3" json:"self,omitempty"`               // the member whose journal this is; 0 in journals of earlier versions, and in snapshots for others
+	Self          uint64                 `protobuf:"varint,5,opt,name=self,proto3" json:"self,omitempty"`               // the member whose journal this is; 0 in snapshots for others
 	First         []*Member              `protobuf:"bytes,6,rep,name=first,proto3" json:"first,omitempty"`              // that have formed the group
 	Removed       []uint64               `protobuf:"fixed64,7,rep,packed,name=removed,proto3" json:"removed,omitempty"` // ids of members that were removed, the latest last
 	Forms         bool                   `protobuf:"varint,8,opt,name=forms,proto3" json:"forms,omitempty"`             // the first members have not found each other yet

@@ -87,8 +87,11 @@ func (w *Worker) start(id job.AttemptID, l *slotwisev1.Launch) {
 	ctx, stop := context.WithCancelCause(context.Background())
 	p := &process{id: id, launch: l, stop: stop, started: time.Now(), stacks: make(chan string, 1)}
 	w.mu.Lock()
+	// Compared when the log is sent: a log of a former master's attempt must not become the log of another job.
 	p.masters = w.mu.masters
 	w.mu.processes[id] = p
+	// A launch brings the job's description to a worker that does not know the job, which saves the attempt a
+	// call.
 	if l.GetJob() != nil {
 		w.knowLocked(id.Job, l.GetJob())
 	}
@@ -97,6 +100,7 @@ func (w *Worker) start(id job.AttemptID, l *slotwisev1.Launch) {
 	w.metrics.launched(id.Kind)
 	go func() {
 		defer w.tasks.Done()
+		// Releases the context. The cause nil says that the attempt was not stopped.
 		defer stop(nil)
 		done, err := w.run(ctx, p)
 		w.attemptEnded(p, done, err)
@@ -107,6 +111,7 @@ func (w *Worker) start(id job.AttemptID, l *slotwisev1.Launch) {
 func (w *Worker) stop(id job.AttemptID, reason string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	// Nil if the attempt has just ended. Its report is on its way, and the master ignores the kill.
 	if p := w.mu.processes[id]; p != nil {
 		p.stop(&killedError{reason})
 	}
@@ -115,20 +120,9 @@ func (w *Worker) stop(id job.AttemptID, reason string) {
 // attemptEnded reports the outcome of an attempt to the master. done is the
 // attempt's own last message, or nil.
 func (w *Worker) attemptEnded(p *process, done *slotwisev1.Done, err error) {
-	state, text := agent.Succeeded, ""
-	switch {
-	case err == nil:
-	case errors.As(err, new(*killedError)):
-		state, text = agent.Killed, err.Error()
-	default:
-		state, text = agent.Failed, err.Error()
-		done = w.blame(done, err)
-	}
-	// The texts may quote bytes of the job's data; a message must be UTF-8.
-	text = strings.ToValidUTF8(text, "\uFFFD")
-	tail := ""
+	state, text, tail := outcomeOf(done, err)
 	if state == agent.Failed {
-		tail = strings.ToValidUTF8(logTail(done, err), "\uFFFD")
+		done = w.blame(done, err)
 	}
 	w.mu.Lock()
 	// One step with End: in between the attempt would be running for the agent and unknown to stop.
@@ -141,6 +135,19 @@ func (w *Worker) attemptEnded(p *process, done *slotwisev1.Done, err error) {
 	w.metrics.ended(p.id.Kind, state)
 	w.log.Info("attempt ended", "attempt", p.id, "state", outcomeWord(state), "took", time.Since(p.started), "error", text)
 	w.heartbeatNow()
+}
+
+// outcomeOf returns how the end of an attempt or driver is reported: the state, the text of the error, and after a
+// failure the end of the log. The texts may quote bytes of the job's data, and a message must be UTF-8.
+func outcomeOf(done *slotwisev1.Done, err error) (state slotwisev1.AttemptState, text, tail string) {
+	switch {
+	case err == nil:
+		return agent.Succeeded, "", ""
+	// Not a failure, so the log says nothing about the reason.
+	case errors.As(err, new(*killedError)):
+		return agent.Killed, strings.ToValidUTF8(err.Error(), "\uFFFD"), ""
+	}
+	return agent.Failed, strings.ToValidUTF8(err.Error(), "\uFFFD"), strings.ToValidUTF8(logTail(done, err), "\uFFFD")
 }
 
 // logTail returns the end of a failed attempt's log: what the attempt's last message
@@ -189,9 +196,11 @@ func (w *Worker) dropJob(id job.ID) {
 		j.stopPolling()
 		delete(w.mu.jobs, id)
 	}
+	// Shared processes stay: they hold nothing of the job, and the next small job finds them warm.
 	w.endIdleLocked(func(c *child) bool { return !c.key.shared && c.key.job == id })
 	w.mu.Unlock()
 	w.logs.forget(id.String())
+	// Without the lock: a thousand files take the disk a while, and heartbeats need the lock.
 	err := w.home.removeOutputs(id)
 	// If the directory was hidden, the outputs are back when it returns.
 	if w.home.gone() != nil {
@@ -252,10 +261,12 @@ func (w *Worker) watchProcesses() {
 			drivers = append(drivers, p)
 		}
 	}
+	// The lists are copied under the lock. The processes may end while they are measured, and have no use then.
 	idle := slices.Clone(w.mu.idle)
 	orphans := w.mu.checkOrphans
 	w.mu.checkOrphans = false
 	w.mu.Unlock()
+	// Only after a process has ended: descendants of a live one are found below it.
 	if orphans {
 		w.killOrphans()
 	}

@@ -43,6 +43,7 @@ func newStarter(noNewRights bool) (*starter, error) {
 	s.mu.pids = map[int]bool{}
 	ready := make(chan error)
 	go func() {
+		// The thread also carries no-new-privileges, which Linux sets for a thread and its descendants only.
 		runtime.LockOSThread() // never unlocked, so the thread ends with the goroutine
 		var err error
 		if noNewRights {
@@ -193,6 +194,7 @@ func (w *Worker) startChild(o *childOrder) (c *child, err error) {
 		cmd: cmd, pid: cmd.Process.Pid, name: o.name, group: o.group, in: ours[0], out: ours[1], output: ours[2],
 		reader: bufio.NewReader(ours[1]), ended: make(chan struct{}),
 	}
+	// One goroutine waits for each process from its start: an idle one that dies would stay a zombie.
 	go c.await(w.starter)
 	return c, nil
 }
@@ -243,10 +245,12 @@ const outputBuffer = 64 << 10
 // more.
 func (c *child) readWaiting(b []byte, f func([]byte)) {
 	c.output.SetReadDeadline(time.Time{}) // a deadline that has passed keeps even waiting bytes from being read
+	// Read by the system call, which returns at once on an empty pipe. A Read of os.File would wait.
 	raw, err := c.output.SyscallConn()
 	if err != nil {
 		return
 	}
+	// Bounded, because a process that prints without end would keep its attempt from ending.
 	for left := outputBuffer; left > 0; {
 		n := 0
 		err := raw.Read(func(fd uintptr) bool {
@@ -308,6 +312,7 @@ func (w *Worker) environment(o *childOrder) []string {
 	env = append(env, protocol.Env+"="+string(o.role), originVar+"="+w.home.origin)
 	if lim := o.limits; lim.memory > 0 {
 		// The engine's buffers are outside the Go heap and count against the limit too.
+		// A soft limit: the collector works harder near it, and the hard one is the group's or watchProcesses'.
 		heap := max(lim.memory-lim.buffer, lim.memory/2)
 		env = append(env, "GOMEMLIMIT="+strconv.FormatInt(heap, 10))
 	}
@@ -347,6 +352,7 @@ func (c *child) kill() {
 		return
 	default:
 	}
+	// Without the table the process group is killed at least.
 	table, _ := proctree.Read()
 	// Listed before the first kill: the children of a dead process belong to another parent and
 	// would not be found.
@@ -380,6 +386,8 @@ func (w *Worker) waitChild(c *child, stopCopying func()) error {
 func (c *child) receive(handle func(*slotwisev1.FromAttempt)) *slotwisev1.Done {
 	for {
 		m := &slotwisev1.FromAttempt{}
+		// All errors alike: garbage comes from code of the job, and so does an early end. The exit status tells
+		// more.
 		if err := (protodelim.UnmarshalOptions{MaxSize: bounds.Report}).UnmarshalFrom(c.reader, m); err != nil {
 			return nil
 		}

@@ -144,18 +144,7 @@ func (w *Worker) superviseDriver(ctx context.Context, c *child, p *driverProcess
 
 // driverEnded reports the outcome of a driver to the master.
 func (w *Worker) driverEnded(p *driverProcess, done *slotwisev1.Done, err error) {
-	state, text := agent.Succeeded, ""
-	switch {
-	case err == nil:
-	case errors.As(err, new(*killedError)):
-		state, text = agent.Killed, err.Error()
-	default:
-		state, text = agent.Failed, strings.ToValidUTF8(err.Error(), "\uFFFD")
-	}
-	tail := ""
-	if state == agent.Failed {
-		tail = strings.ToValidUTF8(logTail(done, err), "\uFFFD")
-	}
+	state, text, tail := outcomeOf(done, err)
 	w.mu.Lock()
 	// The lock covers the test and the report: the agent must not report the end of a driver that
 	// another master started.

@@ -32,6 +32,9 @@ type cache struct {
 	// missing is the time for which a file that the master does not have is asked for again; 0 is
 	// once. A follower that has just become the leader may find the only other copy later.
 	missing time.Duration
+	// silence is the time without a byte after which a download begins again. A master that is stopped within its
+	// answer keeps the connection open, and by then another one may lead.
+	silence time.Duration
 	mu      struct {
 		sync.Mutex
 		used      map[string]int           // by hash: number of attempts that use the file
@@ -41,7 +44,7 @@ type cache struct {
 
 // newCache returns a cache in an existing directory.
 func newCache(dir, url string, client *http.Client, limit int64) *cache {
-	c := &cache{dir: dir, url: url, client: client, limit: limit}
+	c := &cache{dir: dir, url: url, client: client, limit: limit, silence: callTimeout}
 	c.mu.used = map[string]int{}
 	c.mu.downloads = map[string]chan struct{}{}
 	return c
@@ -144,11 +147,18 @@ func (u *unavailableError) Error() string { return u.err.Error() }
 
 // body reads an answer of the master. It marks read errors, so that they are not
 // taken for errors of the local disk.
-type body struct{ io.Reader }
+type body struct {
+	io.Reader
+	silent *time.Timer // ends the request after silence
+	limit  time.Duration
+}
 
 // Read implements io.Reader.
 func (b body) Read(p []byte) (int, error) {
 	n, err := b.Reader.Read(p)
+	if n > 0 {
+		b.silent.Reset(b.limit)
+	}
 	if err != nil && err != io.EOF {
 		err = &unavailableError{err}
 	}
@@ -159,6 +169,8 @@ func (b body) Read(p []byte) (int, error) {
 // nothing behind if that fails. A file that is there is never verified again, so a power
 // cut must not leave one with half of its content.
 func (c *cache) download(ctx context.Context, hash, path string) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.url+"/files/"+hash, nil)
 	if err != nil {
 		return err
@@ -178,10 +190,14 @@ func (c *cache) download(ctx context.Context, hash, path string) error {
 		}
 		return err
 	}
+	// From here on only. Before its answer a master may fetch the file from another one, which takes long for a
+	// large file, and a request that is cancelled would make it begin again.
+	silent := time.AfterFunc(c.silence, cancel)
+	defer silent.Stop()
 	temp := filepath.Join(c.dir, tempPrefix+rand.Text())
 	return durable.Publish(durable.OS(), temp, path, 0o500, func(w io.Writer) error {
 		sum := sha256.New()
-		if _, err := io.Copy(io.MultiWriter(w, sum), body{resp.Body}); err != nil {
+		if _, err := io.Copy(io.MultiWriter(w, sum), body{resp.Body, silent, c.silence}); err != nil {
 			return err
 		}
 		if got := hex.EncodeToString(sum.Sum(nil)); got != hash {

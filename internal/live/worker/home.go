@@ -57,6 +57,7 @@ func openHome(dir, name string, owned bool) (*home, error) {
 		return nil, err
 	}
 	h := &home{path: abs, name: name}
+	// 0700: attempts of other users must reach neither logs nor outputs through the file system.
 	for _, d := range []string{h.attempts(), h.outputs(), h.logs(), h.files()} {
 		if err := durable.MkdirAll(durable.OS(), d, 0o700); err != nil {
 			return nil, fmt.Errorf("worker directory %s: %w", dir, err)
@@ -340,6 +341,7 @@ func (h *home) removeOutputs(id job.ID) error {
 // outputs and returns true.
 func (h *home) setMaster(master string) (changed bool, err error) {
 	path := filepath.Join(h.path, "master")
+	// A new worker records its first master and has nothing to remove.
 	old, err := readOrCreate(durable.OS(), path, master)
 	if err != nil || old == master {
 		return false, err

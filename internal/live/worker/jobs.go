@@ -53,6 +53,7 @@ func (w *Worker) jobInfo(ctx context.Context, id job.ID) (*slotwisev1.JobForWork
 			return nil, context.Cause(ctx)
 		// The job has ended. The session's end is answered differently and is retried in the next
 		// session.
+		// Its attempts are about to be killed, so their error is of no interest to the user.
 		case connect.CodeOf(err) == connect.CodeNotFound:
 			return nil, err
 		}
@@ -84,6 +85,7 @@ func (w *Worker) outputsOf(name string) (secret []byte, partitions int) {
 	if known != nil {
 		return known.info.GetSecret(), int(known.info.GetSpec().GetReduces())
 	}
+	// The id is parsed, so the path stays below the directory.
 	if _, err := os.Stat(filepath.Join(w.home.outputs(), id.String())); err != nil {
 		return nil, 0
 	}
@@ -211,6 +213,7 @@ func (w *Worker) pollMapOutputs(ctx context.Context, j *jobState) {
 // addOutputsLocked takes over new map outputs and queues them for all readers. A
 // reset replaces everything known so far.
 func (j *jobState) addOutputsLocked(m *slotwisev1.MapOutputsResponse) {
+	// With the outputs under one lock: a cursor without its outputs would skip them for ever.
 	j.cursor = m.GetCursor()
 	if m.GetReset_() {
 		j.outputs = nil

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -42,5 +43,36 @@ func TestMissingFile(t *testing.T) {
 			t.Errorf("%s: %v after %d requests", name, err, asked.Load())
 		}
 		s.Close()
+	}
+}
+
+// TestSilentDownload downloads a file from a master that is stopped within its first answer: the next try gets the
+// file. The answer of a master that is slow before its first byte is awaited.
+func TestSilentDownload(t *testing.T) {
+	t.Parallel()
+	sum := sha256.Sum256([]byte("program"))
+	hash := hex.EncodeToString(sum[:])
+	var asked atomic.Int32
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if asked.Add(1) > 1 {
+			time.Sleep(500 * time.Millisecond)
+			_, _ = io.WriteString(w, "program")
+			return
+		}
+		w.Header().Set("Content-Length", "7")
+		_, _ = io.WriteString(w, "pro")
+		_ = http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+	}))
+	t.Cleanup(s.Close)
+	c := newCache(t.TempDir(), s.URL, s.Client(), 1<<20)
+	c.silence = 100 * time.Millisecond
+	path, done, err := c.get(t.Context(), hash)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer done()
+	if b, err := os.ReadFile(path); string(b) != "program" || err != nil || asked.Load() != 2 {
+		t.Errorf("%q, %v after %d requests", b, err, asked.Load())
 	}
 }

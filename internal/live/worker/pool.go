@@ -82,6 +82,7 @@ func (w *Worker) keyOf(p *process, info *slotwisev1.JobForWorkerResponse, path s
 	k := poolKey{user: info.GetSpec().GetUser(), path: path, limits: p.limits}
 	switch {
 	case p.owner != nil:
+		// With the account's groups, so a process from before an administrator has changed them is not used again.
 		k.owner = fmt.Sprint(*p.owner)
 	case path == w.cfg.Executable:
 		// Commands of a streaming job could change a process of their own user, so other users of
@@ -164,6 +165,7 @@ func (w *Worker) makeRoom() {
 			busy++
 		}
 	}
+	// 1 is the process that is about to start. If attempts alone use all slots, every idle one goes.
 	over := min(busy+len(w.mu.idle)+1-w.cfg.MapSlots-w.cfg.ReduceSlots, len(w.mu.idle))
 	if over <= 0 {
 		return
@@ -209,6 +211,7 @@ func (c *child) keepDir(dir string) bool {
 
 // isFresh reports whether dir is a directory with its first mode and only these entries.
 func isFresh(dir string, entries ...string) bool {
+	// Lstat: the attempt may have put a link in the place of its directory.
 	info, err := os.Lstat(dir)
 	if err != nil || info.Mode() != os.ModeDir|0o700 {
 		return false

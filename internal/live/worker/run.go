@@ -26,6 +26,7 @@ func (w *Worker) run(ctx context.Context, p *process) (*slotwisev1.Done, error) 
 	if err := w.checkFiles(p, info.GetSpec()); err != nil {
 		return nil, err
 	}
+	// Before the executable is downloaded: a user who does not exist here fails the attempt at once.
 	owner, err := w.cfg.findOwner(info.GetOwner())
 	if err != nil {
 		return nil, err
@@ -110,6 +111,7 @@ func (w *Worker) freshChild(p *process, key poolKey, work string) (*child, error
 	// processes than it has slots.
 	w.makeRoom()
 	name := p.id.String()
+	// The group first, because a process must begin its life in it.
 	group, err := w.newGroup(name, p.limits)
 	if err != nil {
 		return nil, err
@@ -372,6 +374,8 @@ func (w *Worker) askCommit(ctx context.Context, id job.AttemptID) *slotwisev1.As
 		session := w.mu.agent.Session()
 		w.mu.Unlock()
 		call, cancel := context.WithTimeout(ctx, callTimeout)
+		// The session is read for each try. A request in an earlier session is refused, and the attempt outlives
+		// sessions.
 		resp, err := w.rpc.AskCommit(call, &slotwisev1.AskCommitRequest{Session: session, Attempt: id.String()})
 		cancel()
 		switch {
@@ -383,6 +387,8 @@ func (w *Worker) askCommit(ctx context.Context, id job.AttemptID) *slotwisev1.As
 			return &slotwisev1.AskCommitResponse{Reason: context.Cause(ctx).Error()}
 		}
 		w.log.Warn("cannot ask the master for permission to commit", "attempt", id, "err", err)
+		// Without a bound on tries: an attempt that cannot ask must not commit, and the master ends it if nobody
+		// needs it.
 		backOff(ctx, try)
 	}
 }
@@ -391,6 +397,7 @@ func (w *Worker) askCommit(ctx context.Context, id job.AttemptID) *slotwisev1.As
 // worker's own executable, or one that the submitter uploaded. The caller must
 // call release when the attempt has ended.
 func (w *Worker) findExecutable(ctx context.Context, p *slotwisev1.Program) (path string, release func(), err error) {
+	// By its hash: the same program needs no copy, and its processes may serve later jobs.
 	if p.GetExecutable() == w.executable {
 		return w.cfg.Executable, func() {}, nil
 	}
@@ -460,6 +467,7 @@ func (w *Worker) copyShippedFile(ctx context.Context, f *slotwisev1.ShippedFile,
 	if f.GetExecutable() {
 		mode = 0o700
 	}
+	// O_EXCL refuses two files of one name, which the submitter may have listed.
 	to, err := root.OpenFile(f.GetName(), os.O_CREATE|os.O_EXCL|os.O_WRONLY, mode)
 	if err != nil {
 		return err

@@ -26,10 +26,14 @@ const (
 	electPause = 400 * time.Millisecond
 )
 
+// It is a sixth of a master's default NodeTimeout, so a worker whose connection hangs makes another one before it is
+// given up.
 // callTimeout is the time limit of a call to the master. A long poll may take that
 // much longer than its wait time.
 const callTimeout = 10 * time.Second
 
+// An answer that is overdue after maxWait and callTimeout is the only sign of a connection whose packets a network
+// drops, so longer waits would cost time.
 // maxWait is the longest time for which the worker lets the master hold the
 // answer to a long poll.
 const maxWait = 10 * time.Second
@@ -163,6 +167,8 @@ func (w *Worker) registration() (*slotwisev1.RegisterRequest, error) {
 	// never in none. The lock is not held while the disk is read.
 	listed := w.mu.agent.Listed()
 	w.mu.Unlock()
+	// From the disk and not from memory: outputs of a killed worker are there, too, and reduces need no second
+	// run of their maps.
 	held, err := w.home.heldOutputs()
 	if err != nil {
 		return nil, err
@@ -184,6 +190,8 @@ func (w *Worker) registered(resp *slotwisev1.RegisterResponse) (again bool, err 
 	if !w.accept(resp.GetTerm()) {
 		return false, errFormerLeader
 	}
+	// Outputs of another master's jobs must be gone before the session begins, because its first orders may have
+	// the same ids.
 	otherMaster, err := w.home.setMaster(resp.GetMaster())
 	if err != nil {
 		return false, err
@@ -296,8 +304,12 @@ func (w *Worker) heartbeats(ctx context.Context, every time.Duration) {
 				if failures++; failures == 1 || failures%30 == 0 {
 					w.log.Warn("heartbeat failed", "err", a.err, "times", failures)
 				}
+				// In the loop itself, so that no other heartbeat leaves meanwhile. Orders need no hurry: the master does
+				// not answer.
 				backOffAfter(ctx, failures, w.cfg.Master, a.err)
 				due = true // what the lost heartbeat reported, or its answer ordered, must not wait for the held one
+			// Attempts keep running. The next registration lists them, and the master takes them back or has them
+			// killed.
 			case a.resp.GetRegisterAgain():
 				return
 			default:
@@ -344,6 +356,7 @@ func (w *Worker) answered(a answer) (more bool) {
 // holdTime returns how long the master may hold the next answer. While attempts
 // run it is at most a second, so that the master learns their progress.
 func (w *Worker) holdTime(every time.Duration) time.Duration {
+	// The interval comes from the master and grows with the cluster.
 	if every <= 0 || every > maxWait {
 		every = maxWait
 	}
@@ -362,6 +375,8 @@ func (w *Worker) call(ctx context.Context, req *slotwisev1.HeartbeatRequest, wai
 	resp, err := w.rpc.Heartbeat(ctx, req)
 	a := answer{req, resp, err, time.Since(start), waits}
 	w.metrics.heartbeatAnswered(a)
+	// The orders of a master that was frozen and continues: another one has led meanwhile and may have given the
+	// slots away.
 	if err == nil && !w.accept(resp.GetTerm()) {
 		a.err = errFormerLeader
 	}
@@ -389,6 +404,7 @@ const loadEvery = time.Second
 // session's goroutine calls it.
 func (w *Worker) sampleLoad() *slotwisev1.Load {
 	now := time.Since(w.began)
+	// Rates over a few milliseconds would be noise: two heartbeats may follow each other at once.
 	if w.load.last == nil || now-w.load.at >= loadEvery {
 		l, err := w.load.sampler.Sample(now)
 		w.load.at = now

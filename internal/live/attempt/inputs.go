@@ -35,11 +35,13 @@ func newInputs(r *runner, pool *mem.Pool) (*inputs, error) {
 	}
 	in := &inputs{send: r.out.send, transport: netshuffle.NewTransport(tlsConfig)}
 	in.mu.locations = map[int]netshuffle.Location{}
+	// Not the attempt's context: Close ends the fetch, after the task has stopped reading.
 	in.Fetch, err = netshuffle.New(context.Background(), netshuffle.Config{
 		Job: r.id.Job.String(), Part: int(r.id.Index), Maps: int(o.GetJob().GetMaps()),
 		Worker: o.GetWorker(), Dir: o.GetOutputsDir(), Secret: o.GetJob().GetSecret(),
 		Transport: in.transport, TLS: tlsConfig != nil,
 		Memory: o.GetFetchBuffer(), Pool: pool, Scratch: r.scratch,
+		// The fetch adds the partition, so the reduces of a job visit workers in different orders, and a retry in another one.
 		Seed: uint64(r.id.Job)<<16 + uint64(r.id.Number), Report: in.reportFailure,
 	})
 	return in, err
@@ -68,6 +70,7 @@ func (in *inputs) update(m *slotwisev1.MapOutputsResponse) {
 		}
 	}
 	in.mu.Unlock()
+	// Outside the lock: the fetch has another one, and the two are never held together.
 	in.Update(m.GetReset_(), locations)
 }
 

@@ -59,6 +59,7 @@ func (r *runner) prepare(build Builder) (err error) {
 	if r.id, err = job.ParseAttempt(r.order.GetAttempt()); err != nil {
 		return err
 	}
+	// Not permanent: a worker with another build may know the app.
 	if r.program, err = build(r.spec.GetProgram()); err != nil {
 		return fmt.Errorf("this program cannot build the job: %w", err)
 	}
@@ -81,8 +82,10 @@ func (r *runner) prepare(build Builder) (err error) {
 		return retry.Permanent(err)
 	}
 	r.scratch = storage.ScratchIn(r.order.GetDir())
+	// The sum is the memory that the worker has set aside for this attempt. GOMEMLIMIT covers the rest, the Go heap.
 	r.mem = mem.NewPool(r.order.GetMapBuffer() + r.order.GetMergeBuffer() + r.order.GetFetchBuffer())
 	if r.id.Kind == job.Reduce {
+		// Fetching begins here, while the task is still being set up.
 		r.inputs, err = newInputs(r, r.mem)
 	}
 	return err
@@ -98,6 +101,8 @@ func (r *runner) handle(m *slotwisev1.ToAttempt) {
 		}
 	case *slotwisev1.ToAttempt_Commit:
 		select {
+		// The channel has room for one answer, so the goroutine that reads the worker's messages never waits for
+		// the task.
 		case r.commit <- what.Commit:
 		default: // a repeated answer
 		}
@@ -124,7 +129,7 @@ func stacks() string {
 func (r *runner) run(ctx context.Context) *slotwisev1.Done {
 	defer r.scratch.Close()
 	stopProgress := r.sendProgress()
-	// In a goroutine of its own: the job's code can end the goroutine by runtime.Goexit, and the process would wait
+	// In another goroutine: the job's code can end the goroutine by runtime.Goexit, and the process would wait
 	// for ever without a report.
 	count, err, ended := &counters.Set{}, engine.ErrGoexit, make(chan struct{})
 	go func() {
@@ -187,6 +192,7 @@ func (r *runner) sendProgress() (stop func()) {
 // ticks grows as long as the attempt is alive, even without progress.
 // Bytes that a reduce has fetched count.
 func (r *runner) ticks() uint64 {
+	// Ticks and not the fraction: a mapper that works on one huge record has no progress and is alive.
 	n := r.meter.Ticks.Load()
 	if r.inputs != nil {
 		n += r.inputs.ticks()
@@ -278,6 +284,7 @@ func (r *runner) mapTask(ctx context.Context, env *engine.Env, t *engine.MapTask
 	if err != nil {
 		return count, storage.Disk(err)
 	}
+	// Not synced: the worker checks the file before it is served, and after a power cut its map runs again.
 	_, err = engine.Store(ctx, t, out, diskFile{f}, r.codec)
 	for part := range max(1, t.Task.Reduces) {
 		_, n := out.Size(part)

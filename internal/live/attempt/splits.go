@@ -45,6 +45,8 @@ func decodeSplit(s *slotwisev1.Split, spec *slotwisev1.JobSpec) (input.Split, er
 			Version: storage.Version{ID: p.GetFileId(), ModTime: p.GetModTime(), Sample: p.GetSample()}})
 	}
 	// Layouts are numbered from 1; 0 says that the split has none.
+	// The master has checked the number. An attempt verifies it again, because an index out of range would end
+	// its process without a message that names the reason.
 	if n := int(s.GetLayout()); n != 0 {
 		all := spec.GetLayouts()
 		if n < 0 || n > len(all) {

@@ -264,7 +264,7 @@ func (l *Log) Replay() iter.Seq2[[]byte, error] {
 	return l.replay(l.base, l.snapshot, slices.Clone(l.segments))
 }
 
-// current yields the records that the log has now, without those that were appended after the
+// current yields the records that the log has now, without the ones that were appended after the
 // last Sync.
 func (l *Log) current() iter.Seq2[[]byte, error] {
 	segments := slices.Clone(l.segments)

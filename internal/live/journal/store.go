@@ -125,7 +125,7 @@ func (s *Store) Self() uint64 { return s.base.Self }
 // First returns the members that have formed the group, nil while they are not known.
 func (s *Store) First() []*slotwisev1.Member { return s.base.First }
 
-// mostRemoved bounds the ids of removed members. One that comes back later still is refused every vote,
+// mostRemoved bounds the ids of removed members. One that returns later still is refused every vote,
 // because it is not among the members.
 const mostRemoved = 1000
 

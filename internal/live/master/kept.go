@@ -236,8 +236,8 @@ func (p *pull) lacks() string {
 	return "it still reads the history of another master"
 }
 
-// pullHistory stores the entries of other masters that this one lacks. It asks all of them at once,
-// because a frozen one answers late or never, and asks those that failed again until need of them have
+// pullHistory stores the entries of other masters that this one lacks. It asks all at once,
+// because a frozen one answers late or never, and asks the ones that failed again until need masters have
 // answered. An earlier pull ends: its leader may be gone for good. past is the number of ended jobs that a
 // history which was new at the start should have, else 0: if the others have none, they are lost. It is called
 // in the loop.

@@ -20,8 +20,8 @@
 //
 // Three kinds of goroutines meet here, and each field of Master says to which it belongs.
 //
-//   - The loop owns the core, the journal, the replica and everything that is collected for a batch. None of it
-//     has a lock. Other goroutines post a function: a handler by query or call, background work by postOwn.
+//   - The loop owns the core, the journal, the replica and everything that is collected for a batch. They have
+//     no locks. Other goroutines post a function: a handler by query or call, background work by postOwn.
 //   - Handlers of requests run on goroutines of the HTTP server. They check rights and sizes before they post,
 //     because a refusal that costs the loop nothing cannot be used to keep it busy.
 //   - Background goroutines carry out instructions. Each belongs to one leadership: it ends with the context of

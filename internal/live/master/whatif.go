@@ -120,7 +120,7 @@ func (c clientService) WhatIf(ctx context.Context, r *slotwisev1.WhatIfRequest) 
 
 const (
 	// keepTime limits the search for changes with which deadlines are kept: the rest of the answer
-	// waits for it.
+	// is ready before.
 	keepTime = 5 * time.Second
 	// keepJobs is the number of late jobs for which one answer searches.
 	keepJobs = 3

@@ -49,6 +49,7 @@ func newConnections(l *net.TCPListener, total int64, log *slog.Logger) *connecti
 	return c
 }
 
+// At least 8, so that a process with few descriptors answers at all.
 // mostConnections returns the number of connections that this process shares.
 func mostConnections() int64 { return max(8, min(bounds.Connections, descriptors()/2)) }
 
@@ -60,6 +61,7 @@ func peer(a net.Addr) string {
 		return a.String()
 	}
 	ip := at.Addr().Unmap().WithZone("")
+	// Providers give each customer at least a network of 64 bits.
 	if ip.Is6() {
 		p, _ := ip.Prefix(64) // 64 is a valid length
 		return p.String()
@@ -74,6 +76,7 @@ func (c *connections) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
+		// Before TLS: a handshake costs more than all that follows, so a refused address must not get one.
 		conn := &connection{TCPConn: tcp, all: c, from: peer(tcp.RemoteAddr())}
 		if c.admit(conn) {
 			return conn, nil
@@ -94,6 +97,7 @@ func (c *connections) admit(conn *connection) bool {
 		if victim == nil {
 			return false
 		}
+		// Dropped under the lock and before the close: its own Close finds gone set and counts nothing twice.
 		c.dropLocked(victim)
 		_ = victim.TCPConn.Close() // it is idle, so nothing is lost
 		c.mu.pool.Add(conn.from, 1)
@@ -108,6 +112,8 @@ func (c *connections) admit(conn *connection) bool {
 // that all have a request.
 func (c *connections) victimLocked(from string) *connection {
 	l := c.mu.idle[from]
+	// An address without any connection gets one of another's idle ones, so no client is shut out by others' idle
+	// connections.
 	if c.mu.pool.Held(from) == 0 {
 		for _, other := range c.mu.idle { // rare: many addresses hold all that there is
 			if l == nil || other.Len() > l.Len() {
@@ -163,6 +169,7 @@ func (c *connection) Close() error {
 
 // noteState is the ConnState of servers. It knows which connections have a request.
 func noteState(c net.Conn, s http.ConnState) {
+	// With TLS the server knows the wrapper only.
 	if t, ok := c.(interface{ NetConn() net.Conn }); ok {
 		c = t.NetConn()
 	}
@@ -175,6 +182,7 @@ func noteState(c net.Conn, s http.ConnState) {
 	switch {
 	// It made room for another one, and its count was given back then.
 	case conn.gone:
+	// A hijacked connection, such as a worker's frames, never returns to HTTP. It stays busy until it is closed.
 	case s == http.StateActive, s == http.StateHijacked:
 		conn.all.busyLocked(conn)
 	case s == http.StateIdle && conn.at == nil:

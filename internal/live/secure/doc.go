@@ -27,7 +27,7 @@
 //   - An attacker reads or changes network traffic. Defence: TLS 1.3 only. Clients verify the
 //     master's name and role, and that the authority has issued a worker's certificate for a
 //     worker.
-//   - Whoever has a worker's key, such as a job's code, poses as the master and collects
+//   - A holder of a worker's key, such as a job's code, poses as the master and collects
 //     tokens. Defence: The role in the certificate, and no name of the master in a worker's.
 //   - A name that a terminal obeys or that looks like another's: escape sequences, line
 //     separators, bidirectional overrides, invisible characters. Defence: Names of jobs,

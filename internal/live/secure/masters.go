@@ -224,7 +224,7 @@ func (m *Masters) send(r *http.Request, host string) (*http.Response, error) {
 		stop()
 		return nil, cmp.Or(silence(ctx), err)
 	}
-	// The next part of a log may be hours away, so the watch goes on.
+	// The next part of a log may be hours away, so the watch continues.
 	if strings.HasPrefix(resp.Header.Get("Content-Type"), "application/connect+") {
 		resp.Body = &parts{resp.Body, ctx, func(leader string) { m.passOver(host, leader) }}
 		return m.closing(resp, ctx, host, func(cause error) { stop(); cancel(cause) }), nil
@@ -318,7 +318,7 @@ func (m *Masters) probe(ctx context.Context, host string, limit time.Duration) e
 		}
 	}
 	asked := make(chan answer, len(others))
-	// One question to each other master at a time: one of them may be silent, too.
+	// One question to each other master at a time: another one may be silent, too.
 	idle := others
 	heard := false
 	ask := time.NewTimer(askAfter)
@@ -398,7 +398,7 @@ func NotLeader(resp *http.Response) (n *slotwisev1.NotLeader, refused bool) {
 	if resp.StatusCode != http.StatusServiceUnavailable || !strings.HasPrefix(resp.Header.Get("Content-Type"), "application/json") {
 		return n, false
 	}
-	// An error is short. What was read is put back for the caller.
+	// An error is short. The bytes are put back for the caller.
 	body, err := io.ReadAll(io.LimitReader(resp.Body, 64<<10))
 	resp.Body = &prefixed{io.MultiReader(bytes.NewReader(body), resp.Body), resp.Body}
 	if err != nil {

@@ -25,6 +25,7 @@ const tokenPrefix = "slw_"
 // because a random token cannot be guessed.
 func NewToken() string { return tokenPrefix + rand.Text() }
 
+// No salt and no slow hash: those protect words that people choose, and a token is random.
 // hashToken returns the hash that a tokens file stores.
 func hashToken(token string) [sha256.Size]byte { return sha256.Sum256([]byte(token)) }
 
@@ -151,6 +152,7 @@ func addToken(disk durable.FS, path string, id Identity) (token string, err erro
 	if err == nil {
 		err = f.Sync()
 	}
+	// After an error the line may be in the file all the same. Its token was never shown.
 	if err = errors.Join(err, f.Close()); err != nil {
 		return "", err
 	}

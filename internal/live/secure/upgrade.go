@@ -48,7 +48,7 @@ var ErrNoUpgrade = errors.New("this path needs HTTP/1.1 and a request to upgrade
 // Upgrade answers a request with 101 and returns its connection, which the caller must close. The handler
 // must not return before. After an error the caller answers the request.
 func Upgrade(w http.ResponseWriter, r *http.Request, protocol string) (*Stream, error) {
-	// A list, because a proxy may add words of its own.
+	// A list, because a proxy may add words.
 	words := strings.Split(strings.Join(r.Header.Values("Connection"), ","), ",")
 	asks := slices.ContainsFunc(words, func(w string) bool { return strings.EqualFold(strings.TrimSpace(w), "upgrade") })
 	if !asks || !strings.EqualFold(r.Header.Get("Upgrade"), protocol) {

@@ -280,7 +280,7 @@ func (w *Worker) watchProcesses() {
 	if len(pids)+len(idle) == 0 {
 		return
 	}
-	// Not all processes of the machine: with hundreds of them each look would take milliseconds.
+	// Not all processes of the machine: with hundreds of processes each look would take milliseconds.
 	table, err := proctree.Trees(pids)
 	if err != nil {
 		return

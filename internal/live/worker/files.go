@@ -29,7 +29,7 @@ type cache struct {
 	url    string // base URL of the master
 	client *http.Client
 	limit  int64 // bytes
-	// missing is the time for which a file that the master does not have is asked for again; 0 is
+	// missing is the time for which a file that the master does not have is requested again; 0 is
 	// once. A follower that has just become the leader may find the only other copy later.
 	missing time.Duration
 	// silence is the time without a byte after which a download begins again. A master that is stopped within its

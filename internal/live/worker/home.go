@@ -57,7 +57,7 @@ func openHome(dir, name string, owned bool) (*home, error) {
 		return nil, err
 	}
 	h := &home{path: abs, name: name}
-	// 0700: attempts of other users must reach neither logs nor outputs through the file system.
+	// 0700: attempts of other users must not reach logs and outputs through the file system.
 	for _, d := range []string{h.attempts(), h.outputs(), h.logs(), h.files()} {
 		if err := durable.MkdirAll(durable.OS(), d, 0o700); err != nil {
 			return nil, fmt.Errorf("worker directory %s: %w", dir, err)

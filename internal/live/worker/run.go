@@ -387,7 +387,7 @@ func (w *Worker) askCommit(ctx context.Context, id job.AttemptID) *slotwisev1.As
 			return &slotwisev1.AskCommitResponse{Reason: context.Cause(ctx).Error()}
 		}
 		w.log.Warn("cannot ask the master for permission to commit", "attempt", id, "err", err)
-		// Without a bound on tries: an attempt that cannot ask must not commit, and the master ends it if nobody
+		// Without a bound on tries: an attempt that cannot ask must not commit, and the master ends it if no job
 		// needs it.
 		backOff(ctx, try)
 	}

@@ -45,7 +45,7 @@ func (w *Worker) serveStack(rw http.ResponseWriter, r *http.Request, id job.Atte
 		terminal.Fprintf(rw, "no stacks: %s\n", err)
 		return
 	}
-	// The process of the job writes the text. The master's client escapes it, as it does a log.
+	// The process of the job writes the text. The master's client escapes it, like a log.
 	fmt.Fprintf(rw, "%s\n", text)
 }
 

@@ -166,7 +166,7 @@ func Start(cfg Config) (*Worker, error) {
 	return w, nil
 }
 
-// missingFile is the time for which a file that none of several masters has is asked for again. It is
+// missingFile is the time for which a file that none of several masters has is requested again. It is
 // longer than an election and the restart of a master's process take.
 const missingFile = 30 * time.Second
 

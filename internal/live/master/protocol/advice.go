@@ -11,6 +11,7 @@ import (
 // advice returns a remedy for the reason why a job's tasks wait now, "" if there is none. It
 // never advises a change that would have no effect under the installed policy.
 func (c *Core) advice(j *job.Job, k job.Kind, why sched.Reason) string {
+	// A code without a case has no remedy that a user could apply, such as a round that has not come yet.
 	switch why.Code {
 	case sched.Behind:
 		return c.adviceBehind(j, k, why)

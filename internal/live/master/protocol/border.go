@@ -13,6 +13,8 @@ import (
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
+// They run before the loop on the goroutine of the request. What passes here is in the journal, in the
+// answers to all users and on each worker for as long as the job lives.
 // The functions of this file refuse values beyond the bounds of package bounds. They
 // have no state and may be called from any goroutine.
 
@@ -22,6 +24,7 @@ func checkLength(what, text string, most int) error {
 	switch {
 	case len(text) > most:
 		return errorf(InvalidArgument, "%s has %d bytes, more than the limit of %d", what, len(text), most)
+	// A line break in a name would forge lines of a log or of a table.
 	case !utf8.ValidString(text) || strings.ContainsAny(text, "\n\r\x00"):
 		return errorf(InvalidArgument, "%s must be one line of UTF-8", what)
 	}
@@ -86,6 +89,7 @@ func CheckSpec(s *slotwisev1.JobSpec) error {
 	if len(s.Splits) > 0 && s.Synthetic > 0 {
 		return errorf(InvalidArgument, "a job has either splits or synthetic maps, not both")
 	}
+	// Negative numbers would pass every upper bound below.
 	if s.Synthetic < 0 || s.Reduces < 0 {
 		return errorf(InvalidArgument, "the job's numbers of maps and reduces must not be negative")
 	}
@@ -210,6 +214,7 @@ func checkProgram(p *slotwisev1.Program) error {
 // checkSettings checks named values, such as the parameters of a job or policy.
 func checkSettings(what, plural, whose string, set map[string]string) error {
 	err := checkCount("the "+plural+" of the "+whose, len(set), bounds.Parameters)
+	// Sorted, so that a request with two faults gets the same error each time.
 	for _, name := range slices.Sorted(maps.Keys(set)) {
 		err = first(err,
 			checkName("the name of a "+what+" of the "+whose, name),

@@ -18,6 +18,7 @@ func (c *Core) Load() autoscale.Input {
 			Slots:   autoscale.Slots{n.Spec().MapSlots, n.Spec().ReduceSlots},
 			Running: len(n.Attempts()), Outputs: c.tracker.Jobs().MapOutputs(n.Index()),
 		}
+		// A driver uses no slot, but a worker that is given back would end its chain's steps.
 		if s := c.workers[n.Name()]; s != nil {
 			w.Running += len(s.drivers)
 		}

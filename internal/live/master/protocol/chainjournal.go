@@ -110,6 +110,7 @@ func (r *replay) applyChain(rec *slotwisev1.JournalRecord) bool {
 		}
 	case *slotwisev1.JournalRecord_ChainFinished:
 		p := pastChain{ChainID(w.ChainFinished.Chain), w.ChainFinished.Request}
+		// Nil in a snapshot, which has no other records of a finished chain.
 		if ch := c.chains.byID[p.id]; ch != nil {
 			delete(c.chains.byID, p.id)
 			c.removeLiveChain(ch)
@@ -136,6 +137,7 @@ func (r *replay) applyStepEnded(w *slotwisev1.JournalStepEnded) {
 // worker registers without it or is lost.
 func (c *Core) resumeChains() {
 	for _, ch := range slices.Clone(c.chains.live) {
+		// Later than every revision that the former master gave, so a client's next wait is answered at once.
 		ch.revision = c.epoch.Add(c.base).UnixMilli()
 		c.order(&HoldFiles{ch.job().Program})
 		// The earlier life may have died between the outcome's record and the kills that follow it.

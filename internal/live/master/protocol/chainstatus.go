@@ -57,6 +57,7 @@ func (c *Core) ChainTimes(id ChainID) (elapsed time.Duration, past []time.Durati
 		return 0, nil, false
 	}
 	self := ch.job()
+	// By number, which is the order of the submissions.
 	for _, other := range slices.Sorted(maps.Keys(c.chains.byID)) {
 		o := c.chains.byID[other]
 		if j := o.job(); j.Name == self.Name && j.User == self.User && o.outcome != nil && o.outcome.state == slotwisev1.JobState_JOB_STATE_SUCCEEDED {
@@ -157,6 +158,7 @@ func (c *Core) chainWait(ch *chainEntry) string {
 			continue
 		}
 		w := c.waitReason(s.entry)
+		// One step that makes progress is progress of the chain, whatever holds the others back.
 		if w == "" {
 			return ""
 		}
@@ -239,6 +241,7 @@ func (c *Core) watchChain(m *WatchChain) {
 		c.refuse(m.Call, noChain(m.Chain))
 		return
 	}
+	// Without room the call is answered at once, and the client asks again: its long poll becomes a short one.
 	if m.Wait && ch.revision <= m.After && ch.final == nil && c.room.watches.Take(m.User, 1) {
 		w := &chainWatcher{m}
 		ch.watchers = append(ch.watchers, w)

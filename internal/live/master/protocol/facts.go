@@ -16,6 +16,9 @@ import (
 // them. The record of an accepted job has no splits: they are in the JournalJob record
 // that precedes it.
 
+// To add a fact: give it a message in journal.proto and a case in encodeFact and decodeFact. If a snapshot
+// yields it, factJob must name its job, or the fact would outlive the job in each snapshot. TestFacts makes
+// one of each type and compares the decoded fact.
 // refTask, refAttempt, taskOf and attemptOf convert names. Records hold numbers instead
 // of the strings of the wire, because there is a record for each attempt.
 func refTask(id job.TaskID) *slotwisev1.TaskRef {
@@ -34,6 +37,8 @@ func attemptOf(r *slotwisev1.AttemptRef) job.AttemptID {
 	return job.AttemptID{TaskID: job.TaskID{Job: job.ID(r.GetJob()), Kind: job.Kind(r.GetKind()), Index: r.GetIndex()}, Number: r.GetTry()}
 }
 
+// Times are nanoseconds since the journal's epoch and not wall clocks, which may step back between two
+// records.
 // encodeFact returns the record of a fact. It panics for a type that it does not know,
 // which TestFacts rules out.
 func encodeFact(f tracker.Fact) *slotwisev1.JournalRecord {
@@ -49,6 +54,8 @@ func encodeFact(f tracker.Fact) *slotwisev1.JournalRecord {
 	case *tracker.FactEnded:
 		r.What = &slotwisev1.JournalRecord_Ended{Ended: &slotwisev1.FactEnded{
 			Attempt: refAttempt(f.Attempt), State: int32(f.State), Error: f.Error, LogTail: f.LogTail, OutputBytes: f.OutputBytes, At: int64(f.At),
+			// RetryAt is recorded although it follows from the failures: it has a jitter, and a replay must release
+			// the task at the same time.
 			Counters: encodeCounters(f.Counters), Cause: slotwisev1.FailureCause(f.Cause), Excused: f.Excused, RetryAt: int64(f.RetryAt),
 		}}
 	case *tracker.FactFetchFailed:
@@ -83,6 +90,7 @@ func encodeRare(r *slotwisev1.JournalRecord, f tracker.Fact) {
 		r.What = &slotwisev1.JournalRecord_Pool{Pool: &slotwisev1.FactPool{Job: int32(f.Job), Pool: f.Pool}}
 	case *tracker.FactOutcome:
 		e := &slotwisev1.FactOutcome{Job: int32(f.Job), Outcome: int32(f.Outcome), Message: f.Message, At: int64(f.At)}
+		// Nil for a job that was killed or that failed without a task's fault.
 		if f.Culprit != nil {
 			e.Culprit = refTask(*f.Culprit)
 		}
@@ -158,6 +166,7 @@ func encodePast(f *tracker.FactTask) *slotwisev1.FactTask {
 		DoneAt: int64(f.Past.DoneAt), LastFailure: int64(f.Past.LastFailure),
 		Outages: int32(f.Past.Outages), OutageSince: int64(f.Past.OutageSince), RetryAt: int64(f.Past.RetryAt),
 	}
+	// The number of an attempt is its position, so a snapshot needs no names.
 	for i, a := range f.Past.Attempts {
 		t.Attempts = append(t.Attempts, &slotwisev1.PastAttempt{
 			Node: f.Nodes[i], Slot: int32(a.Slot), Width: wireWidth(a.Width), Level: int32(a.Level), Speculative: a.Speculative, Label: a.Label,
@@ -200,6 +209,7 @@ func decodeFact(r *slotwisev1.JournalRecord, details func(job.ID) *slotwisev1.Jo
 	return decodeRare(r), nil
 }
 
+// It returns nil for records that are no facts, such as the ones of chains, which replay applies itself.
 // decodeRare decodes the records of encodeRare, except for accepted jobs.
 func decodeRare(r *slotwisev1.JournalRecord) tracker.Fact {
 	switch w := r.What.(type) {
@@ -260,6 +270,8 @@ func decodeAccepted(a *slotwisev1.FactAccepted, details *slotwisev1.JournalJob) 
 	if details == nil {
 		return nil, fmt.Errorf("job %d was accepted, but the record with its details is missing", a.Job)
 	}
+	// A spec that was accepted is valid, so an error means that this program's rules are stricter than the ones
+	// of the program that accepted it. Restore fails then, instead of forgetting the job.
 	spec, err := CoreSpec(details.Spec)
 	if err != nil {
 		return nil, err

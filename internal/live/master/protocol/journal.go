@@ -104,6 +104,8 @@ func (c *Core) choose(m *Choose) {
 
 // reconfigure hands a configuration to the policy.
 func (c *Core) reconfigure(m *Reconfigure) {
+	// Not recorded: the shell reads the file again after a restart, and a record would bring back pools that an
+	// administrator has removed from it meanwhile.
 	known, err := c.tracker.Reconfigure(m.Conf)
 	switch {
 	case err != nil:
@@ -163,6 +165,7 @@ func (c *Core) snapshotOwn(yield func(*slotwisev1.JournalRecord) bool) bool {
 	if !yield(c.masterRecord()) || !yield(c.policyRecord()) || c.learned != nil && !yield(learnedRecord(c.learned)) {
 		return false
 	}
+	// Requests outlive their jobs: a client that repeats a submission after a day must get the same job.
 	for _, p := range c.past {
 		if !yield(finishedRecord(p.id, p.request)) {
 			return false

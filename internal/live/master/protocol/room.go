@@ -65,6 +65,7 @@ func refusedBy(p *bounds.Pool, what, user string, n int64) error {
 
 // count counts a job, once.
 func (r *room) count(j *jobEntry) {
+	// A job passes here when it is submitted, when it is accepted and when it is restored.
 	if !j.counted {
 		j.counted = true
 		r.jobs.Add(j.spec.User, 1)

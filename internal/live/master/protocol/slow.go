@@ -99,6 +99,7 @@ func (in *Attempts) Findings() []*slotwisev1.Finding {
 // findings collects what the attempts of a job say about its speed.
 func findings(s *slotwisev1.JobStatus, rows []row) []*slotwisev1.Finding {
 	f := &finder{status: s, rows: rows, mapsDone: lastMap(rows)}
+	// In the order in which a user should read them: the failure, the whole time, single attempts, then sums.
 	f.firstCause()
 	f.path()
 	for k := range job.Kind(job.Kinds) {
@@ -192,6 +193,7 @@ func (f *finder) stragglers(k job.Kind) {
 			slow = append(slow, r)
 		}
 	}
+	// Stable: equal times stay in the order of the tasks, so the answer does not change from call to call.
 	slices.SortStableFunc(slow, func(a, b *row) int { return cmp.Compare(f.took(b), f.took(a)) })
 	for _, r := range slow[:min(mostStragglers, len(slow))] {
 		factor := float64(f.took(r)) / float64(max(1, middle))
@@ -207,6 +209,7 @@ func (f *finder) stragglers(k job.Kind) {
 // why names the differences between a slow attempt and its siblings.
 func (f *finder) why(r *row, middle, size int64, mostLocal bool) string {
 	var reasons []string
+	// The size is unknown, 0, for reduces and for synthetic maps.
 	if size > 0 && float64(r.bytes) >= longInput*float64(size) {
 		reasons = append(reasons, fmt.Sprintf("its input is %.1f times the median", float64(r.bytes)/float64(size)))
 	}
@@ -245,6 +248,7 @@ func (f *finder) skew() {
 		return
 	}
 	middle := medianOf(times)
+	// A straggler by its data and not by its node: a copy on another machine would take as long.
 	if factor := float64(f.took(longest)) / float64(max(1, middle)); factor >= skewFactor && f.took(longest) >= middle+slowLeast {
 		f.add("skew", longest, factor, f.took(longest)-middle, "the longest reduce, %v, took %s, %.1f times the median of %d: its partition may hold more keys or larger groups",
 			longest.id, span(f.took(longest)), factor, len(times))
@@ -261,6 +265,7 @@ func (f *finder) spills() {
 		}
 	}
 	c := f.status.MapCounters
+	// One spill is the output itself, which every map writes that does not keep it in memory.
 	if each := float64(c.GetSpills()) / float64(max(1, done)); done > 0 && each >= leastSpills {
 		f.add("spills", nil, each, 0, "the maps filled their sort buffers and wrote them to disk %d times, %.1f times each on average, %.1f MB in all", c.GetSpills(), each, float64(c.GetSpilledBytes())/1e6)
 	}
@@ -320,6 +325,7 @@ func (f *finder) firstCause() {
 	}
 	var first *row
 	for i := range f.rows {
+		// The first in time: later failures are often its consequences.
 		if r := &f.rows[i]; r.state == job.AttemptFailed.String() && (first == nil || r.ended < first.ended) {
 			first = r
 		}
@@ -345,6 +351,7 @@ func (f *finder) path() {
 			continue
 		}
 		parts = append(parts, fmt.Sprintf("%s for %s, of which %v on %s ended last after %s", span(last.ended-end), what, last.id, last.node, span(f.took(last))))
+		// A reduce can end before the last map only in a job whose map ran again.
 		end = max(end, last.ended)
 	}
 	parts = append(parts, fmt.Sprintf("%s to publish the output", span(s.EndedMs-end)))

@@ -88,6 +88,8 @@ func (c *Core) LogOwner(session, name string) (user string, ranHere bool, err er
 // it is unknown.
 func (c *Core) MapBuffer() (least int64) {
 	for _, w := range c.list {
+		// The least, because a split is planned before it is known which worker gets it, and it should fit
+		// everywhere.
 		if s := w.session; s != nil && s.mapBuffer > 0 && (least == 0 || s.mapBuffer < least) {
 			least = s.mapBuffer
 		}

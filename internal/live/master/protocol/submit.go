@@ -151,8 +151,8 @@ func (c *Core) removeIntended(s *slotwisev1.JournalStaging) {
 
 // hashed returns 40 hexadecimal digits that depend on all parts. A staging token depends on the life
 // of the master that stages and on the number of its stagings, so no two stagings share one. A
-// master that was stopped within a request to the storage may send the rest of it long after
-// another one leads. Under a token of its own it hits nothing that the other one has staged. The
+// master that was stopped within a request to the storage may send its rest long after
+// another one leads. Under its old token it hits nothing that the other one has staged. The
 // intent in the journal has the token, so nothing stays behind when a master dies between staging
 // and accepting.
 func hashed(parts ...string) string {

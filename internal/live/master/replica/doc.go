@@ -15,7 +15,7 @@
 //
 // Replies and instructions of a batch leave when all entries proposed so far are committed and
 // the lease is valid. A batch without records waits for the entries before it, because it may
-// have read what they changed.
+// have read their changes.
 //
 // # Members and their directories
 //
@@ -33,7 +33,7 @@
 //     its former id is for a member that does not exist any more, and Step drops it; that is all that could make it
 //     vote or acknowledge. To the group it is like a dead master until masters remove and masters add.
 //   - An id that was removed is never added again, and Step drops its messages, so a removed master that
-//     comes back disturbs no election. The others answer that it was removed, and it ends.
+//     returns disturbs no election. The others answer that it was removed, and it ends.
 //
 // So no set of votes or acknowledgements contains a member that has forgotten something, and the arguments of
 // raft hold. Only a copy of a directory that is older than the directory can break this: a backup of one of

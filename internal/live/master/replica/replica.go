@@ -125,7 +125,7 @@ func (r *Replica) wait() {
 }
 
 // waitAfterSplit draws the time of the next campaign of a member that just lost a vote to another candidate:
-// nobody leads, so it waits for less than the silence of a leader would take. The refusal may arrive after
+// no member leads, so it waits for less than the silence of a leader would take. The refusal may arrive after
 // the first message of a leader that another member's vote has elected. Then the member campaigns no sooner than
 // the leader's lease permits, because a campaign votes for the member itself.
 func (r *Replica) waitAfterSplit() {
@@ -536,7 +536,7 @@ func (r *Replica) apply(e raftpb.Entry) {
 	r.removed = r.storage.Removed(e.Index)
 	// Members learn with a later entry that the change is committed, and while no jobs are submitted
 	// there is none. A new voter that is started again before one comes takes itself for a learner,
-	// which never campaigns. If the leader is lost then, too, nobody leads, because the journals of
+	// which never campaigns. If the leader is lost then, too, no member can lead, because the journals of
 	// the others may be shorter. So an empty entry follows each change, and no other change
 	// begins before a majority has it.
 	if r.soft.RaftState == raft.StateLeader && r.node.Propose(nil) == nil {

@@ -98,6 +98,7 @@ func records(f func(key, value []byte, r *room, out *mapreduce.Emitter)) func() 
 }
 
 // room has the buffers in which each record is made.
+// The engine copies emitted records, so one pair of buffers serves all records of a task.
 type room struct{ key, value []byte }
 
 // btHours counts the active swarms and peers of each tracker and hour.

@@ -42,6 +42,7 @@ func classificationJob(p mapreduce.Params) (*mapreduce.Job, error) {
 }
 
 // classifier emits points by cluster.
+// centroids is shared by all tasks of the process and never changed; all other fields belong to the task.
 type classifier struct {
 	centroids [][]float64
 	distance  metric

@@ -311,6 +311,7 @@ func (m *clusterSums) Finish(out *mapreduce.Emitter) error {
 }
 
 // meanWriter puts the sums of each cluster together and writes its mean.
+// It relies on the order of keys: a cluster's count comes first, and all its limbs before the next cluster.
 type meanWriter struct {
 	centroids [][]float64
 	cluster   int64 // -1 before the first

@@ -61,6 +61,8 @@ const threes = 12157665459056928801
 
 // halton walks the points of the Halton sequence. Coordinates are kept as
 // integers, in units of 2^-64 and 3^-40, so that nothing is rounded on the way.
+// third is the sum of digits[i] · 3^(39-i), which next keeps up to date by one addition or one subtraction
+// for each digit that changes.
 type halton struct {
 	index  uint64
 	third  uint64

@@ -23,6 +23,7 @@ const tpchTables = "a directory with the TPC-H tables as *.tbl"
 
 // stage is one job of a chain: its step and its inputs. An input is the output of an
 // earlier stage or a table from the user.
+// Later stages name its output by its step.
 type stage struct {
 	step  string
 	reads []string

@@ -10,6 +10,7 @@ import (
 
 // tableRow reads the columns of a line without allocating. It keeps the first error
 // in err, so a mapper can read all its columns and check for an error once.
+// cut is valid until the next line. A task has one tableRow, so no column may be kept.
 type tableRow struct {
 	table   string // for errors
 	sep     byte

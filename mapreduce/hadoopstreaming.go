@@ -138,6 +138,7 @@ func hadoopReducer(o StreamingOptions, rules *hadoop.Rules, role, value string) 
 
 // hadoopWriter emits the records of a mapper, combiner or reducer: with sort keys to the
 // shuffle, or as lines of an output file.
+// buf is used again for each record, which Emit copies, so a hadoopWriter belongs to one task.
 type hadoopWriter struct {
 	rules  *hadoop.Rules
 	cut    *hadoop.Cut

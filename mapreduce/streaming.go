@@ -76,6 +76,8 @@ func Streaming(o StreamingOptions) (*Job, error) {
 }
 
 // command is a mapper or reducer that hands its records to a child process.
+// line is made once in Start, because a closure for each call would be allocated. out is the emitter of the
+// call in progress. buf has input that the child has not got yet.
 type command struct {
 	role, cmd string
 	stderr    io.Writer

@@ -15,6 +15,7 @@ import (
 
 // chart is a figure of a page. Its marks have classes and no colours, so that the style sheet
 // can theme it and the content security policy needs to allow no style attributes.
+// Positions run from 0 to plotBreadth across and from 0 to H downwards.
 type chart struct {
 	ID, Title, Desc string
 	H               int // in pixels

@@ -16,6 +16,8 @@ import (
 )
 
 // severities are the states of nodes, the least severe first.
+// The list of nodes shows the last ones first. "drained" is next to "alive", because an operator has wanted
+// it.
 var severities = []string{"alive", "drained", "draining", "absent", "graylisted", "disk full", "disk gone", "lost"}
 
 // inOrder returns the nodes whose state needs attention, and then the others, each by name.

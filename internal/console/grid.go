@@ -34,6 +34,7 @@ type grid struct {
 }
 
 // gridPoint is a point of the grid.
+// Points are compared as a whole: runs with equal points differ by policy and seed only, and are averaged.
 type gridPoint struct {
 	Cluster   string  `json:"cluster"`
 	World     string  `json:"world"`

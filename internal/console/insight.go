@@ -20,6 +20,7 @@ import (
 
 // insights records the inner state of the installed policy: those values that have a
 // chart, for the last half hour.
+// A record begins anew with each policy, and a new line is added when the policy first reports it.
 type insights struct {
 	mu struct {
 		sync.Mutex

@@ -34,6 +34,7 @@ const (
 )
 
 // later is a question that is answered in the background.
+// The fields above mu never change once begin has admitted the question.
 type later struct {
 	id, account string
 	query       url.Values // the fields of its form

@@ -16,6 +16,9 @@ import (
 )
 
 // page is a page's content, which html.go turns into HTML.
+// A view makes a page for each request and sets its title, its sections and its actions. Server.html adds
+// Nav, Who, SignedIn, Version, Asset, Now, Theme, Here, and the URLs of tables. So nothing of a page may be
+// kept for another request.
 type page struct {
 	Title    string
 	Nav      []link
@@ -52,6 +55,8 @@ type link struct {
 
 // section is a part of a page that the script replaces as a whole. A section shows those
 // of its fields that are set.
+// ID is the id of its element, by which the script finds the section that it replaces. It is unique in a page
+// and the same in each view of the page, also where a section comes and goes.
 type section struct {
 	ID, Title string
 	Half      bool     // shares a line with the next one in a broad window
@@ -111,6 +116,7 @@ type form struct {
 }
 
 // cell is one value of a table, for people and for programs.
+// Value is exact where Text is cut or formatted, so that programs never parse words.
 type cell struct {
 	Text   string
 	Href   string
@@ -136,6 +142,8 @@ func (c cell) Short() bool { return len(c.Text) <= shortText }
 func (c cell) Long() bool { return len(c.Text) >= longText }
 
 // table is shown as HTML, CSV or JSON.
+// Each row has a cell for each column, also for columns that the page or the data leaves out. The keys of
+// columns are an interface of the console: scripts of users read them.
 type table struct {
 	ID, Caption string
 	Columns     []column

@@ -28,6 +28,8 @@ import (
 // has written. A job of the workload of sim is a separate job in each run, so that two
 // policies' runs of this job can be compared. The results of a study have no jobs (grid.go). Results
 // changes nothing.
+// Nothing in it changes once OpenResults has returned, so requests need no lock. Tables of attempts stay in
+// their files until a page of a job needs them, because a run may have millions.
 type Results struct {
 	source.Ended
 	dir     string
@@ -111,6 +113,7 @@ func (s *Results) findFigures() error {
 }
 
 // record is a row of a CSV file by the names of its columns.
+// It is valid until the next row, whose fields take the same memory.
 type record struct {
 	columns map[string]int
 	fields  []string

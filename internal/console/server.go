@@ -65,6 +65,8 @@ func loadAssets() (map[string]asset, string) {
 }
 
 // Server serves the console.
+// Its fields are set before the first request. The records of samples and the questions in laters change
+// later, each under its own lock.
 type Server struct {
 	source  source.Source
 	actor   source.Actor

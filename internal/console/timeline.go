@@ -47,6 +47,8 @@ func summarize(values []int64) summary {
 }
 
 // attempts is everything that is worked out from the attempts of a job.
+// times and sizes are sorted, by summarize. The lanes of a node are neighbours, and the nodes are in their
+// natural order. All times are ms since the Unix epoch.
 type attempts struct {
 	list   []source.Attempt // by kind, task and try
 	times  [2][]int64

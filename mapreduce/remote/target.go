@@ -27,6 +27,8 @@ import (
 )
 
 // target is a connection to a cluster's master.
+// size is the cluster's when the program connected. Plans rely on it; workers that join later still get
+// tasks.
 type target struct {
 	*Cluster
 	schemes *storage.Schemes // of inputs and outputs

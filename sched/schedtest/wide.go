@@ -29,6 +29,7 @@ func (s *suite) wide(t *testing.T) {
 
 // busy is a cluster of three nodes with 4+2 slots each. There are always more jobs than
 // it can run.
+// Its nodes report honestly and never fail, so that only the policy decides how long a job takes.
 type busy struct {
 	*tracker.Tracker
 	round int

@@ -52,6 +52,7 @@ func main() {
 			if err := c.Step(ctx, "count", nil, c.Inputs, c.Temp("counts")); err != nil {
 				return err
 			}
+			// The files of the first step are text with key and value, and the second step reads them directly.
 			return c.Step(ctx, "rank", nil, []string{c.Temp("counts")}, c.Output())
 		},
 	})

@@ -51,6 +51,8 @@ func main() {
 				return err
 			})},
 		},
+		// Not LeftOuter, which calls its function for each pair: the sum needs all orders of a customer at
+		// once.
 		Reducer: join.CoGroup(func(_ int64, who []customer, bought []order, out *mapreduce.Emitter) error {
 			if len(who) == 0 {
 				out.Count("orders of unknown customers", int64(len(bought)))

@@ -42,10 +42,12 @@ var kinds = map[string]struct {
 		out.Emit(nil, line)
 	}},
 	"customers": {mapreduce.TableOf[customer]().Output("csv"), func(r *rand.Rand, n int64, out *mapreduce.Emitter) {
+		// Names have a comma, so that the CSV needs quotes.
 		c := customer{n, fmt.Sprintf("customer, %d", n), []string{"NO", "IT", "JP"}[r.IntN(3)]}
 		out.Emit(nil, mapreduce.TableOf[customer]().Append(nil, c))
 	}},
 	"orders": {mapreduce.TableOf[order]().Output("parquet"), func(r *rand.Rand, n int64, out *mapreduce.Emitter) {
+		// Some orders are of customers that do not exist, as in real data.
 		o := order{n, int64(r.IntN(700)), float64(r.IntN(100000)) / 100}
 		out.Emit(nil, mapreduce.TableOf[order]().Append(nil, o))
 	}},
@@ -81,6 +83,7 @@ func job(p mapreduce.Params) (*mapreduce.Job, error) {
 		Mapper: func() mapreduce.Mapper {
 			return mapreduce.MapperFunc(func(_, task []byte, out *mapreduce.Emitter) error {
 				t, err := strconv.ParseInt(string(task), 10, 64)
+				// A generator for each task: an attempt that is repeated must write the same data.
 				r := rand.New(rand.NewPCG(uint64(seed), uint64(t)))
 				for i := range records {
 					kind.draw(r, t*records+i, out)

@@ -20,6 +20,7 @@ func main() {
 	mapreduce.Main(&mapreduce.Job{
 		Name: "join",
 		Sources: []mapreduce.Source{
+			// Users come first because the left side is kept in memory, and there is one of each id.
 			{Name: "users", Input: mapreduce.KeyValue, Mapper: join.LeftMapper(pass)},
 			{Name: "orders", Input: mapreduce.KeyValue, Mapper: join.RightMapper(pass)},
 		},

@@ -41,6 +41,7 @@ func job(p mapreduce.Params) (*mapreduce.Job, error) {
 					return err
 				}
 				out.Emit([]byte(k.First), fmt.Appendf(nil, "%d %s", record.Second, name))
+				// Amounts come from the largest on, so the rest of the group need not be read.
 				if left--; left == 0 {
 					break
 				}

@@ -61,10 +61,14 @@ func load(mapreduce.Params) (*mapreduce.Job, error) {
 }
 
 func round(mapreduce.Params) (*mapreduce.Job, error) {
+	// The links come from one record of a page, all other records have a share of rank, and either may come
+	// first. Ranks are sums of floating-point numbers, so their last digits depend on how the records are
+	// combined.
 	add := func(a, b page) page { return page{a.Rank + b.Rank, append(a.Links, b.Links...)} }
 	return &mapreduce.Job{
 		Name: "round", Input: mapreduce.Runs, Output: mapreduce.Runs,
 		Mapper: mapreduce.MapTo(pages, pages, func(name string, p page, out *mapreduce.TypedEmitter[string, page]) error {
+			// The links go along in each round: a step sees only the output of the step before.
 			out.Put(name, page{Links: p.Links})
 			for _, link := range p.Links {
 				out.Put(link, page{Rank: p.Rank / float64(len(p.Links))})
@@ -84,6 +88,8 @@ func round(mapreduce.Params) (*mapreduce.Job, error) {
 func total(mapreduce.Params) (*mapreduce.Job, error) {
 	sum := sums.Fold(func(a, b float64) float64 { return a + b })
 	return &mapreduce.Job{
+		// One record is the result, so one reduce is enough, and the combiner sends it one record from each
+		// map.
 		Name: "total", Input: mapreduce.Runs, Output: mapreduce.Runs, Reduces: 1, Combiner: sum, Reducer: sum,
 		Mapper: mapreduce.MapTo(pages, sums, func(_ string, p page, out *mapreduce.TypedEmitter[mapreduce.None, float64]) error {
 			out.PutValue(p.Rank)
@@ -96,6 +102,7 @@ func divide(p mapreduce.Params) (*mapreduce.Job, error) {
 	sum, err := p.Float("sum")
 	codes := mapreduce.Codes[float64, string]{Key: mapreduce.Descending(mapreduce.Float64Code), Value: mapreduce.StringCode}
 	return &mapreduce.Job{
+		// TotalOrder, so that the files one after the other are the ranking, however many reduces write them.
 		Name: "divide", Input: mapreduce.Runs, Output: ranks.Output("parquet"), TotalOrder: true,
 		Mapper: mapreduce.MapTo(pages, codes, func(name string, p page, out *mapreduce.TypedEmitter[float64, string]) error {
 			out.Put(p.Rank/sum, name)
@@ -119,6 +126,8 @@ func chain(ctx context.Context, c *mapreduce.Chain) error {
 	for range rounds {
 		last = c.Then(ctx, "round", nil, last)
 	}
+	// A step gets its values as parameters and not from variables of this function: on a cluster another
+	// process builds the step.
 	p := mapreduce.Params{}
 	err = mapreduce.ReadTyped(ctx, c.Files(), c.Then(ctx, "total", nil, last), mapreduce.Runs, sums, func(_ mapreduce.None, sum float64) error {
 		p["sum"] = strconv.FormatFloat(sum, 'g', -1, 64)

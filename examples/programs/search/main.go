@@ -78,6 +78,8 @@ func invert(p mapreduce.Params) (*mapreduce.Job, error) {
 			return nil
 		}),
 		Reducer: mapreduce.ReduceTo(postings, index, func(term string, all iter.Seq[posting], out *mapreduce.TypedEmitter[string, []posting]) error {
+			// The number of documents with the term is known only at the end, so the postings of one term
+			// must fit into memory.
 			list := slices.Collect(all)
 			idf := math.Log(1 + (documents-float64(len(list))+0.5)/(float64(len(list))+0.5))
 			for i, p := range list {
@@ -96,6 +98,7 @@ func add(p mapreduce.Params) (*mapreduce.Job, error) {
 	return &mapreduce.Job{
 		Name: "add", Input: mapreduce.Runs, Output: mapreduce.Runs, Combiner: sum, Reducer: sum,
 		Mapper: mapreduce.MapTo(index, scores, func(term string, list []posting, out *mapreduce.TypedEmitter[string, float64]) error {
+			// The step reads the whole index for a few terms. A real search engine would look them up.
 			if slices.Contains(query, term) {
 				for _, p := range list {
 					out.Put(p.Document, p.Weight)
@@ -115,6 +118,7 @@ func best(p mapreduce.Params) (*mapreduce.Job, error) {
 		},
 	}
 	return &mapreduce.Job{
+		// Ties are broken by name, so that each run prints the same answers.
 		Name: "best", Input: mapreduce.Runs, Output: answers.Output("csv"), Reduces: 1, Combiner: top.Combiner(),
 		Mapper: mapreduce.MapTo(scores, top.Codes(), func(document string, score float64, out *mapreduce.TypedEmitter[mapreduce.None, answer]) error {
 			out.PutValue(answer{document, score})

@@ -47,6 +47,8 @@ var (
 
 func parse(_, line []byte, out *mapreduce.TypedEmitter[moment, request]) error {
 	f := format.FindStringSubmatch(string(line))
+	// Real logs have broken lines. They are counted, because a job that fails for one of a billion is of no
+	// use.
 	if f == nil {
 		out.Count("broken lines", 1)
 		return nil
@@ -64,10 +66,13 @@ func job(p mapreduce.Params) (*mapreduce.Job, error) {
 	pause, err := p.Int("pause", 1)
 	return &mapreduce.Job{
 		Name: "sessions", Mapper: codes.Mapper(parse), Output: visits.Output("parquet"),
+		// Records are sorted by visitor and time; both functions look at the visitor alone, so one call gets
+		// all of a visitor.
 		Partitioner: mapreduce.ByFirst, SameGroup: mapreduce.SameFirst,
 		Reducer: mapreduce.ReduceTo(codes, mapreduce.Values(visits), func(first moment, requests iter.Seq[request], out *mapreduce.TypedEmitter[mapreduce.None, visit]) error {
 			var v visit
 			for r := range requests {
+				// first is the key of the group's first record. The time of each record is in its own key.
 				now, err := codes.Key.Decode(out.Task().RecordKey())
 				if err != nil {
 					return err

@@ -96,6 +96,7 @@ func (c *Canvas) Turned(class string, x, y, degrees float64, text string) {
 }
 
 // Path is a path in SVG's language.
+// It holds text and not points: charts of thousands of marks are built once and written once.
 type Path struct{ text strings.Builder }
 
 // String returns the path.

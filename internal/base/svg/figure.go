@@ -73,6 +73,8 @@ const (
 )
 
 // placed is a panel with the positions of its parts.
+// x and y map values to the drawing, and y.From is the bottom. yTicks exist before the position, which
+// depends on their widths.
 type placed struct {
 	*Panel
 	x, y           Scale

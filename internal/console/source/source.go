@@ -102,6 +102,8 @@ func (e Ended) Log(context.Context, string, bool, io.Writer) error { return e.Er
 func (e Ended) Stack(context.Context, string, io.Writer) error { return e.Err }
 
 // Actor changes what a Source shows. A console without an Actor is read-only.
+// Each method checks the rights of the identity in ctx by itself. The May methods only keep a page from
+// showing forms that would be refused.
 type Actor interface {
 	// MayChange reports whether the sender of the request may change a user's jobs in a pool.
 	MayChange(ctx context.Context, user, pool string) bool
@@ -166,6 +168,7 @@ type PastRow struct {
 }
 
 // Use counts slots and jobs at one moment.
+// A job counts in one of Waiting, Started and Closing; chains count in none.
 type Use struct {
 	Map, Reduce               int // slots of the nodes that are alive
 	Pools, Users              []Share
@@ -238,6 +241,7 @@ type Job struct {
 }
 
 // Attempt is one execution of a task.
+// The console keeps attempts for minutes, so they must not share memory with the tracker.
 type Attempt struct {
 	ID          string
 	Kind        byte  // 'm' or 'r'

@@ -31,6 +31,8 @@ import (
 //
 // Paths are slash-separated; relative ones are below the root. A Disk is safe for
 // concurrent use.
+// Whether an operation fails is decided before the lock of the disk is taken, because Rule.Call may use the
+// disk. The two locks are never held together.
 type Disk struct {
 	Faults
 	// Now is the clock of the times of files. It may be set before the Disk is used.

@@ -11,6 +11,7 @@ import (
 )
 
 // pending holds reports and loads for the nodes' next heartbeats.
+// Scripts say first what happened on a node and then send its heartbeat, as reports wait for one on a worker.
 type pending struct {
 	reports map[string][]tracker.Report
 	loads   map[string]cluster.Load

@@ -43,15 +43,17 @@ type FakeCluster struct {
 	// Also, if set, checks more after each step; an error fails the test.
 	Also func(effects []tracker.Effect) error
 
+	// The cluster's own books, kept from effects and its actions. Only resync asks the tracker: books that
+	// were read from it would repeat its errors.
 	t      *rapid.T
 	cfg    tracker.Config
 	now    time.Duration
-	slots  map[string][job.Kinds]int
-	nodes  []string
-	live   map[string]bool
-	runs   map[string][]running // by node, in order of launch
-	grants map[job.TaskID]job.AttemptID
-	output map[job.TaskID]job.AttemptID
+	slots  map[string][job.Kinds]int    // of each node, by its latest join
+	nodes  []string                     // all names that ever joined, in that order
+	live   map[string]bool              // nodes whose process runs and is a member
+	runs   map[string][]running         // by node, in order of launch
+	grants map[job.TaskID]job.AttemptID // the attempt that may commit
+	output map[job.TaskID]job.AttemptID // the attempt that has succeeded
 	ended  map[job.ID]job.State
 	// outputs holds the last CommitOutput or AbortOutput of each job until the cluster
 	// answers it; waiting lists those jobs in the order of the effects.

@@ -36,7 +36,6 @@ func newOrder(k *sched.Kit) (sched.Order, error) {
 	if err := k.Read(c.bind()); err != nil {
 		return nil, err
 	}
-	// The tasks of a job never change, so a job keeps its position. An order whose keys change calls Resort.
 	work := func(j *job.Job) float64 {
 		return float64(j.Total(job.Map)) + c.reduceWeight*float64(j.Total(job.Reduce))
 	}

@@ -488,8 +488,8 @@ func BenchmarkText(b *testing.B) {
 	}
 }
 
-// oneFile makes a data set of a single file.
-func oneFile(name string, f fileFunc) func(context.Context, Options) error {
+// oneFile makes a data set of a single file, which f writes. f must return the errors of w.
+func oneFile(name string, f func(w io.Writer, size int64, seed uint64, params Params) error) func(context.Context, Options) error {
 	return func(ctx context.Context, o Options) error {
 		return inDir(o, func(dir string) error {
 			m := &meter{ctx: ctx, progress: o.Progress}

@@ -20,10 +20,6 @@ type part struct {
 	seed   uint64
 }
 
-// fileFunc writes one file of about size bytes. Equal arguments give equal
-// bytes. w is buffered; fileFunc must return its errors.
-type fileFunc func(w io.Writer, size int64, seed uint64, params Params) error
-
 // partFunc writes one part of at most p.size bytes. It writes whole blocks,
 // because w is not buffered.
 type partFunc func(w io.Writer, p part, params Params) error

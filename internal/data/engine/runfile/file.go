@@ -88,8 +88,8 @@ func (f *File) readIndex(size int64) error {
 // Partitions returns the number of partitions.
 func (f *File) Partitions() int { return len(f.parts) }
 
-// Partition opens the records of partition p. The stream keeps StreamMemory
-// bytes until it is closed.
+// Partition opens the records of partition p. The stream keeps the bytes that its method Memory returns until its
+// records have been read, or it is closed.
 func (f *File) Partition(p int) (kv.Stream, error) {
 	if p < 0 || p >= len(f.parts) {
 		return nil, fmt.Errorf("run file %s: no partition %d of %d", f.name, p, len(f.parts))
@@ -104,13 +104,6 @@ func (f *File) Size(p int) (records, bytes int64) {
 		return 0, 0
 	}
 	return f.parts[p].records, f.parts[p].raw
-}
-
-// StreamMemory returns the size in bytes of the largest buffers that an open stream
-// can have. A stream of a small partition needs less; its method Memory returns
-// that.
-func (f *File) StreamMemory() int {
-	return bufferCap(f.window()) + bufferCap(f.foot.maxRaw)
 }
 
 // window returns the largest number of stored bytes that a stream keeps: the largest

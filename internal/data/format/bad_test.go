@@ -23,6 +23,8 @@ func TestBadRecords(t *testing.T) {
 		{"csv,lines=single,columns=b", "a,b\n1,\"x,\"\"y\"\n3\n", "x,\"y\n", 1, "it has 1 field"},
 		{"csv,header=no,columns=2", "1,2\n3\n4,5\n", "2\n5\n", 1, "it has 1 field"},
 		{"json", "{\"a\":1}\n{\"a\":\n[1]\nnull\n{\"a\":2}\n", "{\"a\":1}\n{\"a\":2}\n", 3, "line 2: it is no JSON object"},
+		// A backslash and the text ufffd are no escape, and do not hide half of a surrogate pair.
+		{"json,columns=a", "{\"a\":\"\\\\ufffd \\ud800\"}\n{\"a\":\"\\\\ufffd \\\\\\ufffd \\ufffd\"}\n", "\\\\ufffd \\\\\ufffd \ufffd\n", 1, "half of a surrogate pair"},
 		{"json,columns=a,b", "{\"a\":1,\"b\":2}\n{\"a\":3,\"b\":\"\xff\"}\n{\"b\":5}\n", "1\t2\n\\N\t5\n", 1, "its text is not UTF-8"},
 	} {
 		options, columns, _ := strings.Cut(c.spec, ",columns=")

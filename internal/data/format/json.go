@@ -177,9 +177,7 @@ func (r *jsonRecords) field(v json.RawMessage) error {
 		}
 		// The text may have U+FFFD itself, written out or as an escape. The library has added any
 		// further one.
-		// A field with an escaped backslash before ufffd counts one too many here, so half a pair in the same
-		// field would pass as U+FFFD. A wrong refusal is not possible.
-		if n := strings.Count(s, replacement); n > 0 && n > strings.Count(string(v), replacement)+strings.Count(strings.ToLower(string(v)), `\ufffd`) {
+		if n := strings.Count(s, replacement); n > 0 && n > strings.Count(string(v), replacement)+escapedReplacements(string(v)) {
 			return errors.New("its text has half of a surrogate pair, such as \\ud800, which stands for no character")
 		}
 		// JSON has no dates, so a text may be one, and a condition with a date compares it as such.
@@ -196,6 +194,12 @@ func (r *jsonRecords) field(v json.RawMessage) error {
 		r.line.Number(string(v))
 	}
 	return nil
+}
+
+// escapedReplacements returns the number of escapes for U+FFFD in a JSON string. Pairs of backslashes are removed first:
+// behind a pair, ufffd is text.
+func escapedReplacements(v string) int {
+	return strings.Count(strings.ToLower(strings.ReplaceAll(v, `\\`, "")), `\ufffd`)
 }
 
 // Columns implements Records. Each record names its fields, so that records with other

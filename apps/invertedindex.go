@@ -27,8 +27,9 @@ var invertedIndex = &mapreduce.App{
 			return nil, err
 		}
 		return &mapreduce.Job{
-			Name:        "invertedindex",
-			Mapper:      func() mapreduce.Mapper { return &wordIndexer{name: name} },
+			Name:   "invertedindex",
+			Mapper: func() mapreduce.Mapper { return &wordIndexer{name: name} },
+			// The reducer looks at keys only, so any fold would do. Max leaves the values at 1.
 			Aggregate:   mapreduce.Max,
 			Partitioner: mapreduce.ByFirst,
 			Reducer:     newIndexList,

@@ -19,9 +19,10 @@ var sortLines = &mapreduce.App{
 	Writes:  "the lines in order, over all output files",
 	Job: func(mapreduce.Params) (*mapreduce.Job, error) {
 		return &mapreduce.Job{
-			Name:       "sort",
-			Mapper:     func() mapreduce.Mapper { return lineKeys{} },
-			Reducer:    newKeyWriter,
+			Name:    "sort",
+			Mapper:  func() mapreduce.Mapper { return lineKeys{} },
+			Reducer: newKeyWriter,
+			// Without TotalOrder each output file would be sorted and their sequence would not.
 			TotalOrder: true,
 		}, nil
 	},

@@ -28,7 +28,8 @@ var teraSort = &mapreduce.App{
 			Input:      mapreduce.Fixed(teraRecord),
 			Output:     mapreduce.Fixed(teraRecord),
 			TotalOrder: true,
-			Reducer:    mapreduce.IdentityReducer,
+			// A reducer that does nothing: without one the job would have no reduces, and so no sort.
+			Reducer: mapreduce.IdentityReducer,
 			Mapper: func() mapreduce.Mapper {
 				return mapreduce.MapperFunc(func(_, record []byte, out *mapreduce.Emitter) error {
 					out.Emit(record[:teraKey], record[teraKey:])

@@ -40,9 +40,11 @@ var termVector = &mapreduce.App{
 			return nil, err
 		}
 		return &mapreduce.Job{
-			Name:        "termvector",
-			Mapper:      func() mapreduce.Mapper { return &termCounter{name: name} },
-			Aggregate:   mapreduce.Sum,
+			Name:      "termvector",
+			Mapper:    func() mapreduce.Mapper { return &termCounter{name: name} },
+			Aggregate: mapreduce.Sum,
+			// By the document alone: its words come together. One document with most of the text makes one
+			// reduce slow.
 			Partitioner: mapreduce.ByFirst,
 			Reducer:     func() mapreduce.Reducer { return newTermList(least) },
 		}, nil

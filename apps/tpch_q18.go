@@ -71,8 +71,10 @@ func q18Large(p mapreduce.Params) (*mapreduce.Job, error) {
 			out.Add(r.key, r.hundredths(4))
 		}),
 		Aggregate: mapreduce.Sum,
-		Reducer:   sumReducer(func(sum int64) bool { return sum > 100*quantity }),
-		Output:    mapreduce.Runs,
+		// HAVING asks for the whole sum, so the fold in the maps must not drop a part that is still too
+		// small.
+		Reducer: sumReducer(func(sum int64) bool { return sum > 100*quantity }),
+		Output:  mapreduce.Runs,
 	}, nil
 }
 

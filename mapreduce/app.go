@@ -130,6 +130,8 @@ func (c *Chain) Step(ctx context.Context, step string, p Params, inputs []string
 // error of that step, whatever its function returns. The outputs are numbered in the order of the calls, so one goroutine
 // makes them; steps that run at a time use [Chain.Step].
 func (c *Chain) Then(ctx context.Context, step string, p Params, inputs ...string) string {
+	// Numbered by step, so that a step which the function adds between two others leaves the names of their
+	// outputs alone.
 	c.made[step]++
 	output := c.Temp(fmt.Sprintf("then-%s-%d", step, c.made[step]))
 	if err := c.Step(ctx, step, p, inputs, output); err != nil {

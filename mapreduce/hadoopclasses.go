@@ -33,6 +33,7 @@ func (m *hadoopClassMapper) Start(t *Task) error {
 
 // Map is not called, because MapBlock is.
 func (m *hadoopClassMapper) Map(_, value []byte, out *Emitter) error {
+	// A copy, because the byte behind the value belongs to the next line.
 	return m.MapBlock(append(value[:len(value):len(value)], '\n'), out)
 }
 

@@ -102,6 +102,7 @@ func newResult(o *feature.Outcome, out string) *Result {
 		Maps: o.Maps, Reduces: o.Reduces, Failures: o.Failures, Copies: o.Copies,
 		Locality: Locality{o.Locality[0], o.Locality[1], o.Locality[2], o.Locality[3]},
 		SlotTime: SlotTime{o.SlotTime[job.Map], o.SlotTime[job.Reduce]},
+		// Never nil, so that JSON has {} for counters and not null.
 		Counters: map[string]int64{}, User: map[string]int64{},
 	}
 	for _, w := range o.Waits {

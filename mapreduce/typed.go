@@ -69,6 +69,8 @@ func Values[V any](value Codec[V]) Codes[None, V] {
 // Mapper returns a value for [Job.Mapper]. All tasks share the function and call it
 // concurrently.
 func (c Codes[K, V]) Mapper(m TypedMapper[K, V]) func() Mapper {
+	// The tasks report it: this function has no error to return, and a panic in it would also hit processes
+	// that run no task.
 	if err := c.check("Codes"); err != nil {
 		return failingMapper(err)
 	}

@@ -129,6 +129,7 @@ func (r *run) result(raw *sim.Result) (*Result, error) {
 	for i, j := range raw.Jobs {
 		out.Jobs[i] = JobResult{Name: r.jobs[i].Name, State: j.State, Submitted: j.Submitted, Started: j.Started, Ended: j.Ended,
 			Waits: waits(j.Waits), Error: j.Text}
+		// -1 is a job that had not ended when the run did; its Response stays 0.
 		if j.Ended >= 0 {
 			out.Jobs[i].Response = j.Ended - j.Submitted
 		}

@@ -156,6 +156,7 @@ func isSet(v any) bool {
 		return v != ""
 	case int:
 		return v != 0
+	// Helm decodes numbers as float64, and values.yaml here gives int.
 	case float64:
 		return v != 0
 	case []any:

@@ -62,10 +62,12 @@ func (p *page) html() g.Node {
 	return h.Doctype(h.HTML(h.Lang("en"), optional("data-theme", p.Theme),
 		h.Head(
 			h.Meta(h.Charset("utf-8")),
+			// Without it, phones lay a page out for a desktop and shrink it.
 			h.Meta(h.Name("viewport"), h.Content("width=device-width, initial-scale=1")),
 			h.TitleEl(g.Text(p.Title+" · slotwise")),
 			h.Link(h.Rel("icon"), href(p.Asset+"icon.svg")),
 			h.Link(h.Rel("stylesheet"), href(p.Asset+"style.css")),
+			// Deferred, because it looks for elements of the page when it starts.
 			h.Script(urlAttr("src", p.Asset+"console.js"), h.Defer()),
 			// With scripts the page asks for the missing part by itself.
 			g.If(p.Soon, h.NoScript(h.Meta(g.Attr("http-equiv", "refresh"), h.Content("1")))),
@@ -119,6 +121,7 @@ func clock(ms int64, text string, attributes ...g.Node) g.Node {
 // within is a list of links in a landmark of the page.
 func within(label, class string) func(...g.Node) g.Node {
 	return func(items ...g.Node) g.Node {
+		// Each landmark has a name, because a page has several of one kind.
 		return h.Nav(optional("class", class), h.Aria("label", label), h.Ul(items...))
 	}
 }
@@ -142,6 +145,8 @@ func (s *section) html() g.Node {
 	default:
 		content = g.Group{title, s.content()}
 	}
+	// A section with a name is a landmark for screen readers. Parts without a title would only crowd their
+	// list.
 	return h.Section(h.ID(s.ID), g.Attr("data-section"), g.If(s.Half, h.Class("half")), g.If(s.Title != "", h.Aria("labelledby", heading)), content)
 }
 
@@ -157,6 +162,7 @@ func (s *section) content() g.Node {
 		each(s.Tiles, inClass(h.Ul, "squares"), tile.html),
 		g.Iff(s.Chart != nil, func() g.Node { return s.Chart.html() }),
 		g.Iff(s.Image != nil, func() g.Node {
+			// Lazy, because a study has up to 60 plots, of which a few are in view.
 			return h.P(h.Class("figure"), h.Img(urlAttr("src", s.Image.Src), h.Alt(s.Image.Alt), h.Loading("lazy")))
 		}),
 		g.Iff(s.Table != nil, func() g.Node {

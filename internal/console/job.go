@@ -574,6 +574,7 @@ func (s *Server) jobForms(j *source.Job) *section {
 	return &section{ID: "actions", Forms: []form{
 		{Summary: "Priority", Action: path + "/priority", Button: "Change", Fields: []field{{Name: "priority", Label: "Priority", Value: cmp.Or(j.Status.Priority, "NORMAL"), Options: priorities}}},
 		{Summary: "Move", Action: path + "/move", Button: "Move", Fields: []field{{Name: "pool", Label: "Pool", Value: j.Status.Pool, Required: true}}},
+		// The button names the job, because a user may have several pages open.
 		{Summary: "Kill", Action: path + "/kill", Button: "Kill " + j.Status.Id, Danger: true, Note: "Running attempts end, and the output is removed.", Fields: []field{{Name: "reason", Label: "Reason", Value: ""}}},
 	}}
 }

@@ -197,6 +197,7 @@ func (s *Server) useSections(u *url.URL, now time.Time) []*section {
 		{ID: "pools", Title: "Slots in use by pool", Half: true, Chart: pool},
 	}
 	pools, users := func(u *source.Use) []source.Share { return u.Pools }, func(u *source.Use) []source.Share { return u.Users }
+	// Folded: by user and waiting are looked at when the first two charts have shown that something is odd.
 	for _, x := range []struct {
 		id, title string
 		slots     bool

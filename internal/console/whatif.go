@@ -80,6 +80,7 @@ func (sec *section) preview(resp *slotwisev1.WhatIfResponse, now time.Time) {
 		}
 		return median.Abs()
 	}
+	// A copy, because the answer of an Actor must not be changed.
 	rows := slices.Clone(resp.Jobs)
 	slices.SortStableFunc(rows, func(a, b *slotwisev1.WhatIfRow) int { return cmp.Compare(size(b), size(a)) })
 	t := &table{ID: "preview", Caption: "Forecast of each job's end", Empty: "No job has tasks left to run, so nothing would change.", Columns: []column{{Key: "job", Name: "Job"}, {Key: "name", Name: "Name"},

@@ -36,6 +36,7 @@ func runDriver(schemes *storage.Schemes, drive feature.Drive) int {
 			return false, err
 		}
 		err = drive(ctx, t.chain(), t)
+		// true ends the chain with the error. After any other error the master starts another driver.
 		return errors.As(err, new(*feature.FinalError)) || errors.Is(err, retry.ErrPermanent), err
 	})
 }

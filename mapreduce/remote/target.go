@@ -63,6 +63,7 @@ func (t *target) MapSlots() int { return max(1, int(t.size.GetMapSlots())) }
 func (t *target) ReduceSlots() int { return max(1, int(t.size.GetReduceSlots())) }
 
 // MapBuffer returns the smallest buffer of all workers, in bytes.
+// A master without workers does not know one.
 func (t *target) MapBuffer() int64 { return cmp.Or(t.size.GetMapBuffer(), 64<<20) }
 
 // Close does nothing: a client keeps no connection open between calls.

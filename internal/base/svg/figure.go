@@ -182,6 +182,7 @@ func (a Axis) ends() (low, high float64) {
 		low = high / 1000
 	}
 	switch {
+	// Half and double, because an equal distance on both sides is a ratio here.
 	case low > 0 && a.Log && !(high > low):
 		low, high = low/2, min(2*low, math.MaxFloat64)
 	case !(high > low):
@@ -267,6 +268,7 @@ func (p *placed) fit(left, right *float64) {
 	first, last := p.xTicks[0], p.xTicks[len(p.xTicks)-1]
 	if len(p.X.Names) > 0 {
 		room := (*right - *left) / float64(len(p.X.Names))
+		// Six units between two names; closer ones read as one word.
 		if p.turned = widest(p.xTicks) > room-6; p.turned {
 			// A turned name ends below its category and begins further left.
 			for i, t := range p.xTicks {

@@ -175,6 +175,7 @@ func LogTicks(low, high float64, n int) []Tick {
 			break
 		}
 	}
+	// Less than a decade: 1, 2 and 5 leave the axis nearly without labels.
 	if len(ticks) < 3 {
 		return Ticks(low, high, n)
 	}

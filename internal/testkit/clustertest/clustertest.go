@@ -162,6 +162,7 @@ func (c *Cluster) Words(name string, lines int) []string {
 	counts := map[string]int{}
 	var b strings.Builder
 	for i := range lines {
+		// Words of three frequencies, so that combiners and partitions of several sizes have work.
 		for _, w := range []string{fmt.Sprint("w", i%97), fmt.Sprint("x", i%13), "the"} {
 			counts[w]++
 			b.WriteString(w + " ")
@@ -189,6 +190,7 @@ func (c *Cluster) Lines(dir string) []string {
 		}
 		all = append(all, strings.FieldsFunc(string(b), func(r rune) bool { return r == '\n' })...)
 	}
+	// The partitioner decides which file has a line, and a test compares the contents only.
 	slices.Sort(all)
 	return all
 }

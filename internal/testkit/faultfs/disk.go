@@ -138,6 +138,7 @@ func (d *Disk) Crash(rng *rand.Rand) *Disk {
 func (d *Disk) Kill() *Disk {
 	d.disk.Lock()
 	defer d.disk.Unlock()
+	// One map for the tree and for the pending changes, which must lead to the same copies.
 	copies := map[*inode]*inode{}
 	after := NewDisk()
 	after.Now, after.NoExchange = d.Now, d.NoExchange

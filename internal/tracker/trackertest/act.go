@@ -139,6 +139,7 @@ func (w *FakeCluster) submit() {
 	t := w.t
 	s := job.Spec{Splits: make([]job.Split, rapid.IntRange(0, 6).Draw(t, "splits")),
 		Reduces: rapid.IntRange(0, 3).Draw(t, "reduces"), Request: job.Request{SlowStart: rapid.SampledFrom([]float64{-1, 0, 0.5, 1}).Draw(t, "slowstart"),
+			// Short, so that the ticks of a script let attempts time out.
 			TaskTimeout: time.Minute, MaxAttempts: rapid.IntRange(1, 4).Draw(t, "attempts"),
 			Pool: rapid.SampledFrom(pools).Draw(t, "pool"), User: rapid.SampledFrom(users).Draw(t, "user"),
 			Priority: job.Priority(rapid.IntRange(-2, 2).Draw(t, "priority"))}}
@@ -183,6 +184,7 @@ func (w *FakeCluster) fetchFailed(reduce job.AttemptID) {
 	t := w.t
 	id := job.TaskID{Job: reduce.Job, Index: int32(rapid.IntRange(0, 5).Draw(t, "map"))}
 	of := job.AttemptID{TaskID: id, Number: int32(rapid.IntRange(0, 2).Draw(t, "try"))}
+	// Mostly the present output: a report about another one changes nothing.
 	if done, ok := w.output[id]; ok && rapid.IntRange(0, 3).Draw(t, "stale") > 0 {
 		of = done
 	}

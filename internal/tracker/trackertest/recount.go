@@ -298,6 +298,7 @@ func closed(n *cluster.Node) int {
 func IdleWork(t *tracker.Tracker, retries bool) string {
 	for _, j := range t.Jobs().Live() {
 		for k := range job.Kind(job.Kinds) {
+			// Reduces before their slow start are not open and need no slot.
 			for i := 0; j.Open(k) && i < j.Total(k); i++ {
 				task := j.Task(k, int32(i))
 				for _, n := range t.Nodes().All() {

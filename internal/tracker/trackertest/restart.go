@@ -168,6 +168,7 @@ func (w *FakeCluster) heldBy(name string) (held []job.AttemptID) {
 func Dump(t *tracker.Tracker) string {
 	var b strings.Builder
 	for _, n := range t.Nodes().All() {
+		// %+v has all fields, so that a new field of a specification is compared without a change here.
 		fmt.Fprintf(&b, "node %+v member %v draining %v gray %v %v:", n.Spec(), n.Alive() || n.Absent(),
 			n.Draining(), n.Graylisted(), n.Faults())
 		for _, a := range n.Attempts() {

@@ -30,6 +30,7 @@ func (h *averageCounts) add(ratings []int) {
 		sum += r
 	}
 	if n := len(ratings); n > 0 {
+		// In integers, so that an average of exactly 3.5 is never 3.4999.
 		h[2*sum/n]++
 	}
 }

@@ -89,6 +89,7 @@ func documents(p mapreduce.Params) (func(*mapreduce.Task) string, error) {
 	case "base":
 		return func(t *mapreduce.Task) string {
 			path := t.InputFile()
+			// URIs have slashes on every system, so package path/filepath would be wrong.
 			return path[strings.LastIndexByte(path, '/')+1:]
 		}, nil
 	default:

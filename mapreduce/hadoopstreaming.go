@@ -477,6 +477,7 @@ func (h *hadoopBlocks) eachAt(block []byte, fn func(offset int64, line []byte) e
 			at = len(utf8Mark)
 		}
 		at += len(line)
+		// clean has made one byte of these two, so the stored line is a byte longer.
 		if bytes.HasPrefix(block[min(at, len(block)):], []byte("\r\n")) {
 			at++
 		}

@@ -112,6 +112,7 @@ func readSplit(ctx context.Context, schemes *storage.Schemes, s input.Split, f i
 		return err
 	}
 	defer r.Close()
+	// Runs are streams of records and have no blocks of text.
 	if f.Kind == input.Runs {
 		return readStream(r.Records(), fn)
 	}

@@ -111,6 +111,7 @@ func timeTicks(from, to int64, loc *time.Location) (out []svg.Tick) {
 // countTicks labels the Y axis of a chart of whole numbers.
 func countTicks(y svg.Scale) (out []svg.Tick) {
 	for _, v := range svg.Steps(y.Low, y.High, 4) {
+		// There is no half of a slot or of a task.
 		if v == math.Trunc(v) {
 			out = append(out, svg.Tick{At: y.At(v), Label: terminal.Count(int64(v))})
 		}

@@ -87,6 +87,7 @@ func (s *insights) add(at time.Time, policy string, in sched.Insight) {
 		if m.Chart == "" || d.Text != "" {
 			return
 		}
+		// -1 for a line beyond the colours: the table below the charts still has its value.
 		if i := s.line(line{m.Chart, m.Unit, name}); i >= 0 {
 			// A line that the policy did not report this time keeps its index, without a value.
 			for len(values) < len(s.mu.lines) {

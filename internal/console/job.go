@@ -466,6 +466,7 @@ func countersSection(st *slotwisev1.JobStatus) *section {
 	for _, c := range counterRows(st) {
 		t.Rows = append(t.Rows, []cell{{Text: c.label, Value: c.key}, counterCell(c.key, c.maps), counterCell(c.key, c.reduces)})
 	}
+	// A job that has not begun has no counters.
 	if len(t.Rows) == 0 {
 		return nil
 	}
@@ -510,6 +511,7 @@ func counterRows(st *slotwisev1.JobStatus) (rows []counterRow) {
 // counterCell formats a counter in its unit, which its name ends with.
 func counterCell(key string, n int64) cell {
 	switch {
+	// The names of counters end with their unit, so a new counter is shown in its unit without a change here.
 	case strings.HasSuffix(key, "_ns"):
 		return cell{Text: terminal.Duration(time.Duration(n)), Value: n}
 	case strings.HasSuffix(key, "_bytes") || key == "bytes_read":

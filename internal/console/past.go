@@ -70,6 +70,7 @@ func trends(jobs []*slotwisev1.JobStatus, path string) *section {
 	}
 	for _, j := range jobs { // the names of the newest jobs first
 		if len(runs[j.Name]) > 1 && !slices.Contains(names, j.Name) {
+			// A single run has no trend.
 			names = append(names, j.Name)
 		}
 	}

@@ -262,6 +262,7 @@ func (s *Results) Attempts(_ context.Context, id string) (list []source.Attempt,
 			return fmt.Errorf("job %s has more than %d attempts", id, mostResultAttempts)
 		}
 		_, rest, _ := strings.Cut(r.text("attempt"), "_")
+		// The job's number in the file counts within its run; the id gets the run's prefix instead.
 		parts := strings.Split(rest, "_") // kind, task, attempt
 		if len(parts) != 3 {
 			return fmt.Errorf("attempt %q: want an id such as j1_m_0_0", cut(r.text("attempt"), 40))
@@ -295,6 +296,7 @@ func (s *Results) History(_ context.Context, q source.Query) (out source.Jobs, e
 			q.State != "" && q.State != source.StateName(x.State) || x.SubmittedMs < q.From || q.To > 0 && x.SubmittedMs > q.To {
 			continue
 		}
+		// All matches are counted, for the number of pages.
 		if out.Total++; out.Total > q.Offset && len(out.List) < q.Limit {
 			out.List = append(out.List, x)
 		}

@@ -93,6 +93,7 @@ func (s *samples) add(at time.Time, u source.Use) {
 func (s *samples) answered(now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	// One sample that comes late is no outage.
 	return now.Sub(s.mu.answered) < 2*sampleEvery
 }
 

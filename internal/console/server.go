@@ -105,6 +105,8 @@ func New(ctx context.Context, from source.Source, actor source.Actor, who func(*
 	case source.Past:
 		s.past, start = true, s.history
 	}
+	// {$} makes the first path match itself alone; /ui/ without it, the last pattern below, matches all other
+	// paths.
 	for pattern, show := range map[string]func(*http.Request) (*page, error){
 		"GET /ui/{$}": start, "GET /ui/jobs": s.jobs, "GET /ui/jobs/{id}": s.job, "GET /ui/jobs/{id}/attempts": s.attemptList,
 		"GET /ui/attempts/{id}": s.attemptLog, "GET /ui/nodes": s.nodes, "GET /ui/nodes/{name}": s.node,
@@ -278,6 +280,7 @@ func (s *Server) html(w http.ResponseWriter, r *http.Request, status int, p *pag
 			switch {
 			case s.actor == nil && l.Text == "What if":
 				continue
+			// The results of a study have no jobs, and so no page but the comparison.
 			case s.noJobs && l.Text != "Overview":
 				continue
 			case s.results && l.Text == "Overview":

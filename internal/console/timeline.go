@@ -183,6 +183,7 @@ func (x *attempts) class(a *source.Attempt) string {
 	switch {
 	case a.Running():
 		class += " running"
+	// Before slowness: an attempt that failed is red, and how long it took matters less.
 	case failed(a):
 		return "bad"
 	case a.State == "killed":
@@ -204,6 +205,7 @@ func (x *attempts) timeline(u *url.URL, logs bool, loc *time.Location) (*chart, 
 	from, to := x.window(u)
 	var shown []int
 	for i := range x.list {
+		// Also attempts that reach beyond the range: the scale cuts them at its edge.
 		if a := &x.list[i]; a.Started <= to && cmp.Or(a.Ended, x.now) >= from {
 			shown = append(shown, i)
 		}
@@ -245,6 +247,7 @@ func (x *attempts) zoom(u *url.URL, from, to int64) *zoom {
 	link := func(a, b int64) string {
 		return with(u, "from", strconv.FormatInt(a, 10), "to", strconv.FormatInt(max(b, a+10), 10)) + "#timeline"
 	}
+	// In and Out halve and double the range around its middle; Left and Right move by half a range.
 	return &zoom{From: from, To: to, In: link(from+span/4, to-span/4), Out: link(from-span/2, to+span/2),
 		Left: link(from-span/2, to-span/2), Right: link(from+span/2, to+span/2), All: with(u, "from", "", "to", "") + "#timeline"}
 }
@@ -356,6 +359,8 @@ func (x *attempts) laneTicks(c *chart, each int, height float64) {
 		at := plotTop + height*(float64(i/each)+0.5)
 		// Twelve pixels are the height of a label; a node's label is at its first lane.
 		if n := x.lanes[i].node; n != last && at >= lastAt+12 {
+			// Nine characters fit beside the plot (.chart in the style sheet). The title of each attempt has
+			// the whole name.
 			c.YTicks = append(c.YTicks, svg.Tick{At: at, Label: cut(n, 9)})
 			lastAt = at
 		}

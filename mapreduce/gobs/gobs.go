@@ -62,6 +62,7 @@ type decoder struct {
 // descriptions.
 func (c *codec[T]) prepare() error {
 	t := reflect.TypeFor[T]()
+	// gob flattens pointers, so a nil has no encoding.
 	if t.Kind() == reflect.Pointer {
 		return errors.New("it is a pointer; use the type that it points to")
 	}

@@ -176,6 +176,7 @@ func (p *plan) cut(r *rand.Rand) []part {
 		for len(rest) > 0 && format.Kind != input.Whole {
 			end := 1 + r.IntN(len(rest))
 			if format.Kind == input.Fixed {
+				// Up to the end of a record: a split never cuts one.
 				end = (end + format.RecordLen - 1) / format.RecordLen * format.RecordLen
 			} else if i := bytes.IndexByte(rest[end-1:], '\n'); i >= 0 {
 				end += i
@@ -187,6 +188,7 @@ func (p *plan) cut(r *rand.Rand) []part {
 			piece.content, rest = rest[:end], rest[end:]
 			out = append(out, piece)
 		}
+		// A whole file is one record, and an empty file still has a map.
 		if len(part.content) == 0 || format.Kind == input.Whole {
 			out = append(out, part)
 		}

@@ -149,6 +149,7 @@ func (w Whiskers) draw(c *Canvas, x, y Scale) {
 		}
 		at := x.At(r.X)
 		left, right := max(at-radius, x.From), min(at+radius, x.To)
+		// A short line at each end, cut at the edges of the plot.
 		for _, v := range []float64{r.Low, r.High} {
 			p.Move(left, y.At(v))
 			p.Across(right)

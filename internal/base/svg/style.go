@@ -91,6 +91,7 @@ func textWidth(text string, size float64) float64 {
 		switch at := int(r) - ' '; {
 		case at >= 0 && at < len(widths):
 			sum += int(widths[at])
+		// From Hangul on scripts have square letters.
 		case r >= 0x1100:
 			sum += 1000
 		default:

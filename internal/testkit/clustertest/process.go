@@ -73,6 +73,7 @@ func (p *Process) Get(path string) (status int, body string) {
 }
 
 // Kill kills the process, if it still runs, and waits until it has ended.
+// Waiting for the end matters: the process's port and lock are free only then.
 func (p *Process) Kill() {
 	p.Cmd.Process.Kill()
 	<-p.gone

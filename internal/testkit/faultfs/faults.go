@@ -136,6 +136,7 @@ func (f *Faults) LastFired() string {
 func (f *Faults) StopAfter(n int) {
 	f.faults.Lock()
 	defer f.faults.Unlock()
+	// Counted from here, so that a test stops a process at each operation after its set-up.
 	f.faults.stops, f.faults.stopAt, f.faults.stopped = true, f.faults.changes+n, false
 }
 
@@ -205,6 +206,8 @@ func (f *Faults) check(op Op, path string, changes bool) (flip bool, err error) 
 	// Outside the lock, because Call may use the file system.
 	if fires.Call != nil {
 		fires.Call()
+		// A rule with a Call alone is a moment and no fault: a test does something while the operation is
+		// under way.
 		if fires.Err == nil {
 			return false, nil
 		}

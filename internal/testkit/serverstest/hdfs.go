@@ -178,6 +178,7 @@ const nameNodeClass = "org.apache.hadoop.hdfs.server.namenode.NameNode"
 func format(cache string) error {
 	dir := filepath.Join(cache, "format")
 	s := &hdfsServer{dir: dir, cache: cache}
+	// Formatting starts no server, so the address is not used.
 	if err := s.configure(dir, "127.0.0.1:1", map[string]string{"dfs.namenode.name.dir": fileURI(cache, nameDir)}); err != nil {
 		return err
 	}
@@ -236,9 +237,10 @@ func (s *hdfsServer) configure(dir, nameNode string, own map[string]string) erro
 	hdfs := map[string]string{
 		"dfs.replication": strconv.Itoa(replicas),
 		// Small enough that the 20 MiB of the conformance suite have three blocks.
-		"dfs.blocksize":                      strconv.Itoa(8 << 20),
-		"dfs.namenode.rpc-address":           nameNode,
-		"dfs.namenode.http-address":          strings.TrimPrefix(s.HTTP, "http://"),
+		"dfs.blocksize":             strconv.Itoa(8 << 20),
+		"dfs.namenode.rpc-address":  nameNode,
+		"dfs.namenode.http-address": strings.TrimPrefix(s.HTTP, "http://"),
+		// A NameNode stays in safe mode for 30 seconds more otherwise, after its DataNodes have registered.
 		"dfs.namenode.safemode.extension":    "0",
 		"dfs.permissions.enabled":            "false",
 		"dfs.webhdfs.enabled":                "true",

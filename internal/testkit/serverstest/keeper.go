@@ -54,6 +54,7 @@ var leases struct {
 func lease(kind string, into any) error {
 	leases.Lock()
 	defer leases.Unlock()
+	// Under the lock of this process, because two parallel tests would build the programs twice.
 	if err := Prepare(kind); err != nil {
 		return err
 	}

@@ -124,6 +124,7 @@ func obtain(t testing.TB, kind string, into any) {
 func skipOrFail(t testing.TB, err error) {
 	t.Helper()
 	var missing *missingError
+	// In CI a missing tool is a broken set-up, and skipped tests would hide it for months.
 	if errors.As(err, &missing) && os.Getenv("CI") != "true" {
 		t.Skip(err)
 	}
@@ -160,6 +161,7 @@ func Prepare(kind string) error {
 
 // needTools returns a missingError if one of the commands is not installed.
 func needTools(kind, install string, tools ...string) error {
+	// Loopback addresses beyond 127.0.0.1 need no set-up on Linux alone.
 	if runtime.GOOS != "linux" {
 		return &missingError{"the test's " + kind + " servers need Linux"}
 	}
@@ -174,6 +176,7 @@ func needTools(kind, install string, tools ...string) error {
 // SourceDir returns a directory of this project, given by the elements of its path from the
 // root. The working directory must be below the root.
 func SourceDir(elements ...string) (string, error) {
+	// From the working directory upwards: go test runs each test in the directory of its package.
 	dir, err := os.Getwd()
 	for err == nil {
 		here := filepath.Join(dir, filepath.Join(elements...))

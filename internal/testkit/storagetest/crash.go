@@ -56,6 +56,8 @@ type crashScenario struct {
 
 var newFiles = map[string]string{"part": "new", "sub/x": "new"}
 
+// Each of the eight takes another way through the protocol: an output that is new or replaces one, by one
+// process or several, committed or given up.
 func scenarios() (list []crashScenario) {
 	for _, shared := range []bool{true, false} {
 		for _, old := range []map[string]string{nil, {"part": "old", "sub/gone": "old"}} {

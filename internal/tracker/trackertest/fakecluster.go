@@ -142,6 +142,7 @@ func (w *FakeCluster) Replay(first sched.Policy, next ...sched.Policy) {
 			w.t.Fatalf("played again, line %d differs: %q, was %q, after\n%s", i, log[i], w.log[i], strings.Join(log[max(0, i-20):i], "\n"))
 		}
 	}
+	// All common lines were equal, so one of the two has effects more.
 	if len(log) != len(w.log) {
 		w.t.Fatalf("played again: %d lines, were %d", len(log), len(w.log))
 	}

@@ -55,6 +55,7 @@ func NewManual(parts ...any) *Manual {
 	m.Jobs = job.NewBook(m.Nodes, 100)
 	m.View = sched.NewView(m.Jobs.List(), m.Nodes.List(), 4)
 	m.Rounds, m.hooks = sched.NewRoundWriter(m.View), sched.HooksOf(m.Policy)
+	// As the tracker does when a policy is installed: parts learn of the nodes and the jobs through the view.
 	for _, h := range m.hooks.Starters {
 		h.Start(m.View, m.Now)
 	}

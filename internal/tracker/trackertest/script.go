@@ -117,6 +117,7 @@ func (s *script) run(f []string) {
 	switch f[0] {
 	case "policy":
 		s.policy = f[1:]
+		// A fresh policy, also of the same name: its learned state is lost, as when a user installs it.
 		s.tr.SetPolicy(s.newPolicy())
 	case "config":
 		s.reset(tracker.Config{NodeTimeout: args.duration("nodetimeout"), MaxNodeFailures: args.int("nodefailures"),
@@ -257,6 +258,7 @@ func (s *script) step(ev tracker.Event) {
 		fmt.Fprintf(s.out, "  %s\n", e)
 	}
 	s.facts = append(s.facts, s.tr.Facts()...)
+	// After each step, so that a wrong count is found at the command that made it and not in a later trace.
 	if err := Recount(s.tr); err != nil {
 		s.t.Fatalf("after %s: %v", tracker.FormatEvent(ev), err)
 	}

@@ -23,6 +23,7 @@ const copyTries = 20
 // All files are open before the first one is read. So a snapshot that replaces them
 // meanwhile takes nothing away.
 func Copy(files durable.FS, dir string, add func(name string, size int64, content io.Reader) error) error {
+	// Without the lock, which the running master holds: a copy only reads.
 	l := &Log{fs: files, dir: dir}
 	for try := 1; ; try++ {
 		open, err := l.openAll()
@@ -97,6 +98,7 @@ func (l *Log) copyAll(open []durable.File, add func(name string, size int64, con
 				break // it is being created
 			}
 		}
+		// size was taken before the read: batches that are appended meanwhile belong to the next copy.
 		_, end, err := l.wholePrefix(f, number, size)
 		// A batch that is being written can be in the last segment only.
 		if err == nil && end < size && i < len(open)-1 {

@@ -171,6 +171,7 @@ func (l *Log) flush() error {
 	if err := l.file.Sync(); err != nil {
 		return fmt.Errorf("journal: %w", err)
 	}
+	// Only after the sync: size is where the next batch begins, and replays read up to it.
 	l.size += int64(len(l.batch))
 	return nil
 }
@@ -180,6 +181,7 @@ func (l *Log) flush() error {
 // be missing after a restart.
 func (l *Log) Check() error {
 	last := l.path(segmentName(l.segments[len(l.segments)-1].number))
+	// A removed file can still be written and synced without an error.
 	if l.failed == nil && !l.file.IsAt(last) {
 		l.failed = fmt.Errorf("journal: %s was removed or replaced while this process was writing to it", last)
 	}

@@ -60,6 +60,7 @@ func (l *Log) sort(names []string) (logs, replaced, unfinished []string) {
 // remove removes files of the journal's directory.
 func (l *Log) remove(names []string) error {
 	for _, name := range names {
+		// Not synced. If a power cut brings a name back, the next Open finds and removes it again.
 		if err := l.fs.Remove(l.path(name)); err != nil {
 			return fmt.Errorf("journal: %w", err)
 		}
@@ -175,6 +176,7 @@ func copyBatches(to io.Writer, from io.ReaderAt, number, salt, fresh uint64, end
 		if buf, err = readBatch(from, salt, at, end, buf); err != nil {
 			return err
 		}
+		// At the same offset, so all lengths and positions stay, and the copy has the size of the prefix.
 		batch = appendBatch(batch[:0], buf, fresh, at)
 		if _, err := to.Write(batch); err != nil {
 			return err
@@ -219,6 +221,7 @@ func (l *Log) wholePrefix(f durable.File, number uint64, size int64) (salt uint6
 	if err == nil || !errors.Is(err, errTorn) {
 		return salt, end, l.inFile(name, end, err)
 	}
+	// At most a batch and a segment. Only a torn end gets here.
 	rest := make([]byte, size-end)
 	if err := readFull(f, rest, end); err != nil {
 		return 0, 0, l.inFile(name, end, err)
@@ -261,6 +264,7 @@ func wellFormed(b []byte) bool {
 // then the segments'. Call it before the first Append. A record is valid until the
 // next one is yielded. After an error Replay yields nothing more.
 func (l *Log) Replay() iter.Seq2[[]byte, error] {
+	// Cloned, because the iterator may run after a compaction has changed the list.
 	return l.replay(l.base, l.snapshot, slices.Clone(l.segments))
 }
 

@@ -58,6 +58,8 @@ func (l *Log) split() (next uint64, err error) {
 		return 0, err
 	}
 	// A compaction that failed may have left an empty segment.
+	// With one segment and without another one, the snapshot would have the number of the present snapshot and replace
+	// nothing. So a segment begins even if the last one is empty.
 	if len(l.segments) == 1 || l.size > headerSize {
 		if l.failed = l.rotate(); l.failed != nil {
 			return 0, l.failed

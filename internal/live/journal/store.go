@@ -34,6 +34,8 @@ type Store struct {
 	changes []raftpb.Entry   // of the membership, after base.index
 	// overruled is set once an entry has replaced another one in the files that count: readers
 	// must then look for the entries that were replaced.
+	// Never reset but by a snapshot of the leader: the overruled records stay in the files until a snapshot
+	// replaces them.
 	overruled bool
 	boundary  *boundary        // where the next compaction may begin; nil if nowhere
 	snapshot  *raftpb.Snapshot // the one last made for a follower; nil if there is none
@@ -173,6 +175,8 @@ func (s *Store) loadRecord(b []byte) error {
 		}
 		s.add(raftpb.Entry{Term: e.Term, Index: e.Index, Type: raftpb.EntryType(e.Type), Data: e.Data})
 		s.state.Term = max(s.state.Term, e.Term)
+		// The commit index of the moment in which the entry was written. It may lag, and the leader sends the newer
+		// one.
 		s.Commit(e.Commit)
 	}
 	return nil
@@ -357,12 +361,14 @@ func (s *Store) Save(hard raftpb.HardState, entries []raftpb.Entry) error {
 	// count.
 	commit := max(s.state.Commit, hard.Commit)
 	for _, e := range entries {
+		// Into the log's buffer: nothing is promised before the Sync at the end.
 		s.append(&slotwisev1.JournalRecord{What: &slotwisev1.JournalRecord_RaftEntry{RaftEntry: &slotwisev1.RaftEntry{
 			Term: e.Term, Index: e.Index, Type: int32(e.Type), Data: e.Data, Commit: commit,
 		}}})
 		s.add(e)
 		// The segment ends with this entry, so a snapshot can replace whole files up to it.
 		if position := positionIn(e); position != nil {
+			// A sync within the list: the entries behind the position go to the next segment.
 			next, err := s.log.split()
 			if err != nil {
 				return err
@@ -398,6 +404,7 @@ func (s *Store) append(r *slotwisev1.JournalRecord) {
 
 // ownRecord returns a record of the group itself, or nil for one of the master.
 func ownRecord(b []byte) (*slotwisev1.JournalRecord, error) {
+	// The first tag decides, so the master's records are not decoded here: a restart reads millions.
 	field, _, n := protowire.ConsumeTag(b)
 	if n < 0 || field < entryField || field > baseField {
 		return nil, nil
@@ -579,6 +586,8 @@ func (s *Store) SnapshotWanted() bool {
 // MakeSnapshot returns a function that reads the journal up to the last committed entry into
 // memory, on any goroutine. The owner hands the result to OfferSnapshot.
 func (s *Store) MakeSnapshot() func() (*raftpb.Snapshot, error) {
+	// Not further: an entry that is not committed may be overruled, and a follower could not take it back from a
+	// snapshot.
 	at := s.state.Commit
 	// Taken now, in the owner's goroutine: later the entry may have left memory.
 	term, err := s.Term(at)
@@ -608,6 +617,7 @@ func (s *Store) CanInstall() bool { return !s.log.compacting }
 
 // Install replaces the whole journal by a snapshot of the leader.
 func (s *Store) Install(snap raftpb.Snapshot) error {
+	// Verified before anything is replaced: this is the only copy of the member's own journal.
 	first, _, ok := nextRecord(snap.Data)
 	own, err := ownRecord(first)
 	if err != nil || !ok || own.GetRaftBase().GetIndex() != snap.Metadata.Index {

@@ -48,7 +48,7 @@
 //     and opens no pipe that a user has made, and passes on no descriptor, terminal or secret
 //     of its own.
 //   - A chain's function, running as a driver, acts as another user or outside its chain.
-//     Defence: The driver gets a token of its own with the order to start. It is an HMAC of
+//     Defence: The driver gets a token with the order to start. It is an HMAC of
 //     160 bits under a secret of the master's process; the journal holds only its SHA-256. It
 //     is valid until the chain ends or another driver is started, also on a cluster without
 //     authentication. Invented tokens are refused by a look into a table, without work for the

@@ -108,6 +108,7 @@ func ToLeader(c *http.Client, base string, hosts []string, probes bool) *http.Cl
 	}
 	m.scheme, _, _ = strings.Cut(base, "://")
 	m.mu.host = hosts[0]
+	// A copy, because the caller's client may also be used for other servers.
 	own := *c
 	own.Transport = m
 	return &own
@@ -197,6 +198,8 @@ func (m *Masters) passOver(host, leader string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	switch {
+	// Many requests fail at once when a master dies. The first one moves the client, and the others must not
+	// move it on.
 	case m.mu.host != host:
 	case leader != "" && leader != host:
 		m.mu.host = leader
@@ -217,6 +220,8 @@ func (m *Masters) send(r *http.Request, host string) (*http.Response, error) {
 		resp, err := m.next.RoundTrip(r)
 		return m.closing(resp, ctx, host, cancel), err
 	}
+	// A goroutine for each request, because a request has no time limit: it may be a long poll, and only a probe
+	// distinguishes one that waits from one whose master is silent.
 	watch, stop := context.WithCancel(ctx)
 	go m.watch(watch, host, cancel)
 	resp, err := m.next.RoundTrip(r)
@@ -269,6 +274,7 @@ func (p *parts) Read(b []byte) (int, error) {
 // master leads meanwhile, it ends the request with ErrSilent or a movedError.
 func (m *Masters) watch(ctx context.Context, host string, cancel context.CancelCauseFunc) {
 	after, every := probeAfter, probeEvery
+	// With several masters a wrong guess costs little: another one answers.
 	if len(m.hosts) > 1 {
 		after, every = hedgeAfter, hedgeEvery
 	}

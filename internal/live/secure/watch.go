@@ -36,6 +36,8 @@ type stamp struct {
 func (w *watchedFile[T]) get() (T, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	// Looked at when somebody needs the value and not by a timer: an idle process touches no file. Requests
+	// within a second share one look.
 	if now := time.Now(); w.mu.checked.IsZero() || now.Sub(w.mu.checked) >= checkEvery {
 		w.mu.checked = now
 		w.checkLocked()
@@ -56,6 +58,8 @@ func (w *watchedFile[T]) checkLocked() {
 	if w.mu.err == nil && w.mu.stamps != nil && equal(stamps, w.mu.stamps) {
 		return // after an error, such as too many open files, the same version is tried again
 	}
+	// The stamps are older than the content that is read next. If the file is replaced in between, the next
+	// check reads it once more.
 	w.mu.stamps = stamps
 	v, err := w.load()
 	w.mu.err = err

@@ -27,6 +27,8 @@ func (w *Worker) listen() (err error) {
 		w.cfg.Host, _ = os.Hostname() // without a host name no map is node-local here
 	}
 	guard := &secure.Guard{Public: []string{"/healthz", "/readyz", "/v1/outputs/"}, Session: &w.sessionKey, Log: w.log}
+	// Only for people who scrape the worker or read its logs directly. The master proves itself by the session's
+	// key.
 	if w.cfg.Tokens != "" {
 		if guard.Tokens, err = secure.OpenTokens(w.cfg.Tokens, w.log); err != nil {
 			return fmt.Errorf("--tokens: %w", err)
@@ -160,6 +162,8 @@ func (w *Worker) notReady(exclude ...string) string {
 		return "not registered yet"
 	case w.mu.disk != slotwisev1.NodeCondition_NODE_CONDITION_UNSPECIFIED && checked("disk"):
 		return w.mu.diskWhy
+	// A master that is away makes all workers unready at once. Kubernetes removes pods that are not ready before all others,
+	// so its probe excludes master.
 	case time.Since(w.mu.lastAnswer) > silenceLimit && checked("master"):
 		return "the master does not answer"
 	}
@@ -189,6 +193,7 @@ func (w *Worker) serveLog(rw http.ResponseWriter, r *http.Request) {
 		return
 	}
 	rw.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	// The text is a job's. A browser must not take it for a page.
 	rw.Header().Set("X-Content-Type-Options", "nosniff")
 	if r.URL.Query().Has("stack") {
 		if isDriver {

@@ -60,6 +60,8 @@ func (s *logSender) add(l endedLog) {
 	if s.mu.full[l.run] && !l.failed {
 		return
 	}
+	// The oldest go: the newest failures are the ones that a user asks about. The files stay on this machine in
+	// any case.
 	if len(s.mu.waiting) == mostLogs {
 		s.mu.waiting = s.mu.waiting[1:]
 	}
@@ -190,6 +192,8 @@ func (w *Worker) keepLogs(ctx context.Context, logs []*slotwisev1.EndedLog, mast
 	w.mu.Lock()
 	session, same := w.mu.agent.Session(), w.mu.masters == masters
 	w.mu.Unlock()
+	// Looked at under the lock with the session: the answer would otherwise be given to another master's
+	// session.
 	if !same {
 		return nil, errOtherMaster
 	}

@@ -40,6 +40,7 @@ func (c *Config) limitsOf(spec *slotwisev1.JobSpec, width int32) limits {
 	switch {
 	case l.asked > 0:
 		l.memory = min(l.asked+memorySlack, c.mostMemory())
+	// Negative means that jobs without a request have no limit.
 	case c.TaskMemory >= 0:
 		l.memory = cmp.Or(c.TaskMemory, min(max(leastLimit, c.slotMemory()+memorySlack), c.mostMemory()))
 	}
@@ -93,6 +94,7 @@ func (w *Worker) openGroups() {
 	if open == nil {
 		open = cgroup.Open
 	}
+	// Without groups the worker runs all the same: a container or a service manager often delegates none.
 	tree, err := open(w.home.origin[:8])
 	if err != nil {
 		w.log.Info("attempts are limited by a watch over their memory", "no control groups because", err)

@@ -37,6 +37,7 @@ type logFile struct {
 // newLog begins the log, of at most limit bytes, of an attempt or driver. A log of an
 // earlier one with the same name is removed.
 func (h *home) newLog(name string, limit int64) (*logFile, error) {
+	// A log of the same name belongs to a former master's job of the same number.
 	l := &logFile{home: h, name: name, path: h.logPath(name), half: max(1, limit/2)}
 	for _, path := range []string{l.path + ".old", l.path} {
 		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -54,10 +55,12 @@ func (l *logFile) Write(b []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	n := len(b)
+	// closed, because a process that the attempt left behind may still print.
 	if l.mu.file == nil && n > 0 && l.mu.err == nil && !l.mu.closed {
 		l.mu.file, l.mu.err = os.Create(l.path)
 	}
 	for len(b) > 0 && l.mu.err == nil && !l.mu.closed {
+		// A write may cross the border, so one call can fill the rest of one file and begin the next.
 		room := l.half - (l.mu.end - l.mu.start)
 		if room <= 0 {
 			l.mu.err = l.rotateLocked()
@@ -80,6 +83,7 @@ func (l *logFile) rotateLocked() error {
 	if err := l.mu.file.Close(); err != nil {
 		return err
 	}
+	// The rename replaces the older half, so for a moment only one half exists and never none.
 	if err := os.Rename(l.path, l.path+".old"); err != nil {
 		return err
 	}
@@ -110,6 +114,7 @@ func (l *logFile) Close() error {
 func (l *logFile) next(at int64, b []byte) (n int, from int64, more <-chan struct{}, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	// A slow reader may have been overtaken by a rotation. It continues with the oldest byte that is left.
 	at = max(at, l.mu.old)
 	if at >= l.mu.end {
 		if l.mu.closed {
@@ -178,6 +183,8 @@ func (l *logFile) last(n int64) (end []byte, size int64) {
 	l.mu.Lock()
 	at, size := max(l.mu.old, l.mu.end-n), l.mu.end
 	l.mu.Unlock()
+	// The length is fixed before the reads, so a process that prints without end does not make this one read
+	// without end.
 	b := make([]byte, size-at)
 	for got := 0; ; {
 		k, from, _, err := l.next(at, b[got:])
@@ -222,6 +229,7 @@ func (s *silentNames) add(name string) {
 		s.mu.names = map[string]bool{}
 	}
 	s.mu.names[name] = true
+	// A map of names would grow with every task that prints nothing, which most tasks are.
 	if len(s.mu.ring) < mostSilent {
 		s.mu.ring = append(s.mu.ring, name)
 		return
@@ -252,6 +260,7 @@ func (s *silentNames) has(name string) bool {
 // had printed nothing.
 func (h *home) copyLog(name string, w io.Writer) error {
 	found := false
+	// The older half first. Nothing rotates any more, so both are read without the lock.
 	for _, path := range []string{h.logPath(name) + ".old", h.logPath(name)} {
 		f, err := os.Open(path)
 		if errors.Is(err, fs.ErrNotExist) {

@@ -51,7 +51,7 @@
 // A worker numbers its heartbeats (seq) and keeps one under way. The master holds its
 // answer for up to wait_ms and answers as soon as there is an action other than drop_job. To report
 // something meanwhile, above all the end of an attempt, the worker sends a second heartbeat without
-// wait_ms. The master answers it at once, with the actions that it leads to, and goes on to hold the
+// wait_ms. The master answers it at once, with the actions that it leads to, and keeps holding the
 // first. So a task costs one call. A second heartbeat with wait_ms takes the place of the first, which
 // is answered without actions. If heartbeats overtake each other, only ends of attempts count from
 // the older one.
@@ -73,7 +73,8 @@
 // its end. An attempt whose launch was acknowledged and that is not named is lost, so a
 // lost launch costs one heartbeat and not a time-out. leaving announces an orderly end: the
 // worker's attempts and outputs are lost at once. After the node timeout without a
-// heartbeat the master gives the worker up. Each answer names the longest silence that the
+// heartbeat the master gives the worker up. A master that did not run itself for a quarter of it or longer gives all
+// workers half of it to be heard again. Each answer names the longest silence that the
 // master wants: 500 ms, or 3 ms for each worker if that is longer.
 //
 // # Actions

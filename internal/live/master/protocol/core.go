@@ -169,6 +169,8 @@ func (c *Core) handleJob(m Message) {
 	switch m := m.(type) {
 	case *Submit:
 		c.submit(m)
+	// Staged and the reports below answer instructions of this very core: the shell drops the ones of an earlier
+	// leadership, so none can be about a job of the same number that another core had.
 	case *Staged:
 		c.staged(m)
 	case *StagingRemoved:

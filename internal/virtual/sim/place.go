@@ -44,8 +44,10 @@ func (s *sim) placeBlock(g *rand.PCG, hosts []string, copies int) []string {
 		return hosts
 	}
 	second := s.anyNode(g)
+	// Not the number of racks: a cluster may state racks without nodes, and then no node fits.
+	others := len(s.racks[s.nodes[first].rack].nodes) < len(s.nodes)
 	// Drawn again until it fits: a draw among the fitting nodes would need a list for each block.
-	for !s.fits(second, first, len(s.racks) > 1) {
+	for !s.fits(second, first, others) {
 		second = s.anyNode(g)
 	}
 	hosts = append(hosts, s.nodes[second].spec.Host)
@@ -68,7 +70,7 @@ func (s *sim) placeBlock(g *rand.PCG, hosts []string, copies int) []string {
 }
 
 // fits reports whether a second copy may go to a node: it must be in another rack, or
-// another node if there is only one rack.
+// another node if all nodes are in one rack.
 func (s *sim) fits(n, first int32, racks bool) bool {
 	if racks {
 		return s.nodes[n].rack != s.nodes[first].rack

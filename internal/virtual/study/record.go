@@ -96,13 +96,18 @@ func DigestOf(v any) string {
 	return prefix(h)
 }
 
-// DigestJobs returns the SHA-256 of all that a run reads of its jobs, in hexadecimal.
+// DigestJobs returns the SHA-256 of all that a run reads of its jobs except their Origin, in hexadecimal.
+// Origin says from which kind of source the jobs come, and records name the source.
 func DigestJobs(jobs []workload.Job) string {
 	h := sha256.New()
 	for i := range jobs {
 		j := &jobs[i]
 		fmt.Fprintf(h, "%q %q %q %s %d %d %v %d %d\n", j.Name, j.App, j.Class, requestText(&j.Request),
 			j.Submit, j.Plan, j.After, j.Count(job.Map), j.Count(job.Reduce))
+		// Only where it is set, so the digests of all other jobs stay as they are in published records.
+		if j.Resident != 0 {
+			fmt.Fprintf(h, "resident %d\n", j.Resident)
+		}
 		for _, tasks := range j.Tasks() {
 			digestTasks(h, tasks)
 		}

@@ -23,6 +23,7 @@ func TestDigestJobs(t *testing.T) {
 	for what, change := range map[string]func(j *workload.Job){
 		"name":     func(j *workload.Job) { j.Name = "b" },
 		"pool":     func(j *workload.Job) { j.Pool = "q" },
+		"resident": func(j *workload.Job) { j.Resident = 1 << 30 },
 		"cpus":     func(j *workload.Job) { j.TaskCPUs = 2 },
 		"submit":   func(j *workload.Job) { j.Submit = 1 },
 		"duration": func(j *workload.Job) { j.Maps[0].Duration++ },

@@ -63,6 +63,7 @@ type draw struct {
 	seed        uint64
 	source      workload.Source
 	key         string // digest of the jobs
+	origin      workload.Origin
 	jobs, tasks int
 
 	mu    sync.Mutex
@@ -94,6 +95,9 @@ func (p *Plan) drawAll() error {
 				return fmt.Errorf("workload: %w", err)
 			}
 			d := &draw{seed: seed, source: x.workload.Source, key: study.DigestJobs(list), jobs: len(list)}
+			if len(list) > 0 {
+				d.origin = list[0].Origin // all jobs of a source have one
+			}
 			for i := range list {
 				d.tasks += list[i].Count(job.Map) + list[i].Count(job.Reduce)
 			}
@@ -127,9 +131,12 @@ func (d *draw) release() {
 
 // inputs is everything that the result of a cell depends on, for its digest.
 type inputs struct {
-	Format    int
-	Program   string
-	Jobs      string
+	Format  int
+	Program string
+	Jobs    string
+	// Origin is not in Jobs: a world charges the maps of a trace for distance, and not those of a
+	// mix with the same tasks.
+	Origin    workload.Origin `json:",omitempty"`
 	Swaps     []workload.Swap
 	Load      float64
 	Cluster   workload.Cluster
@@ -149,7 +156,7 @@ const format = 2
 // inputs returns the inputs that all policies share.
 func (c *Cell) inputs() inputs {
 	p := c.plan
-	return inputs{Format: format, Program: p.options.Program, Jobs: c.draw().key, Swaps: p.Workload.Swaps,
+	return inputs{Format: format, Program: p.options.Program, Jobs: c.draw().key, Origin: c.draw().origin, Swaps: p.Workload.Swaps,
 		Load: c.Load, Cluster: c.cluster.cluster, Model: c.world.model, Slowdowns: p.Spec.Reference, Seed: c.Seed}
 }
 

@@ -116,6 +116,19 @@ func (c *Cluster) check() error {
 	return c.CheckBeside()
 }
 
+// Resize gives the only group of a cluster another number of nodes and the cluster another number of racks.
+// The names of hosts and the rack belong to the nodes of the file, so Resize drops them where they do not fit.
+func (c *Cluster) Resize(nodes, racks int) {
+	g := &c.Groups[0]
+	g.Count, c.Racks = nodes, racks
+	if len(g.Hosts) != nodes {
+		g.Hosts = nil
+	}
+	if g.Rack > racks {
+		g.Rack = 0
+	}
+}
+
 // ParseCluster reads the short form of a cluster of equal nodes, for command
 // lines: nodes=600,maps=4,reduces=2,racks=20. The keys are nodes, maps and
 // reduces (slots per node), racks, cores, memory, together, speed, disk, nic, uplink,

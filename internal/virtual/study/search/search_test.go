@@ -219,6 +219,29 @@ func TestSize(t *testing.T) {
 	}
 }
 
+// TestSizeOfNamedNodes sizes a cluster whose file names its hosts and their rack: other sizes have other nodes.
+func TestSizeOfNamedNodes(t *testing.T) {
+	p := problem(t, "fair")
+	g := &p.Cluster.Groups[0]
+	p.Cluster.Racks, g.Rack, g.Count, g.Hosts = 2, 2, 3, []string{"a", "b", "c"}
+	goal, err := ParseGoal("response.mean < 40")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := Size(context.Background(), p, goal, 1, 64, nil)
+	if err != nil || got.Nodes < 2 {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	for _, x := range got.Tried {
+		if x.Error != "" {
+			t.Errorf("%d nodes: %s", x.Nodes, x.Error)
+		}
+	}
+	if g.Count != 3 || len(g.Hosts) != 3 || g.Rack != 2 {
+		t.Errorf("the search has changed the cluster of the problem: %+v", *g)
+	}
+}
+
 func TestParseGoal(t *testing.T) {
 	if g, err := ParseGoal("maps.local>0.9"); err != nil || g.met(0.9) || !g.met(0.95) || g.met(0.5) {
 		t.Errorf("%+v, %v", g, err)

@@ -145,8 +145,7 @@ func (s *sizer) try(ctx context.Context, nodes int) (bool, error) {
 	}
 	cluster := s.p.Cluster
 	cluster.Groups = []workload.NodeGroup{s.p.Cluster.Groups[0]}
-	cluster.Groups[0].Count = nodes
-	cluster.Racks = min(max(1, cluster.Racks), nodes)
+	cluster.Resize(nodes, min(max(1, cluster.Racks), nodes))
 	t := Tried{Nodes: nodes}
 	value, err := s.value(ctx, &cluster)
 	switch {

@@ -161,8 +161,8 @@ func (p *Plan) readCluster(a *ClusterAxis) error {
 // change gives a cluster of one group other nodes, slots and racks.
 func change(c *workload.Cluster, set map[string]string) error {
 	g := &c.Groups[0]
-	slots := g.MapSlots + g.ReduceSlots
-	for name, to := range map[string]*int{"nodes": &g.Count, "slots": &slots, "racks": &c.Racks} {
+	slots, nodes, racks := g.MapSlots+g.ReduceSlots, g.Count, c.Racks
+	for name, to := range map[string]*int{"nodes": &nodes, "slots": &slots, "racks": &racks} {
 		if text, given := set[name]; given {
 			n, err := strconv.Atoi(text)
 			if *to = n; err != nil || n < 1 || n > 1<<16 {
@@ -170,6 +170,7 @@ func change(c *workload.Cluster, set map[string]string) error {
 			}
 		}
 	}
+	c.Resize(nodes, racks)
 	division, given := set["division"]
 	switch left, right, both := strings.Cut(division, "+"); {
 	// Slots alone do not say how many are for maps, and keeping the old share would be a guess.

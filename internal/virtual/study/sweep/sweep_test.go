@@ -457,6 +457,46 @@ func TestDivision(t *testing.T) {
 	}
 }
 
+// TestNamedNodes changes the number of nodes of a cluster whose file names its hosts.
+func TestNamedNodes(t *testing.T) {
+	dir := directory(t)
+	nodes := `[{"name":"a","rack":"r","map_slots":2,"reduce_slots":1,"cpus":3},{"name":"b","rack":"r","map_slots":2,"reduce_slots":1,"cpus":3}]`
+	if err := os.WriteFile(filepath.Join(dir, "nodes.json"), []byte(nodes), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	p := mustPlan(t, dir, "workload: mix.yaml\npolicies: [fifo]\nreferences: none\nclusters: [{spec: nodes.json, nodes: [2, 4]}]\n")
+	store := open(t, filepath.Join(dir, "out"))
+	if err := p.Run(context.Background(), store, RunOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	r, err := p.Result(store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range r.Rows {
+		if row.State != "ok" {
+			t.Errorf("%d nodes: %s", row.Nodes, row.Error)
+		}
+	}
+	if hosts := p.clusters[0].cluster.Groups[0].Hosts; len(hosts) != 2 || p.clusters[1].cluster.Groups[0].Hosts != nil {
+		t.Errorf("hosts %v and %v", hosts, p.clusters[1].cluster.Groups[0].Hosts)
+	}
+}
+
+// TestKeyOfMemory runs a changed mix again: the memory that its tasks occupy is a part of the key.
+func TestKeyOfMemory(t *testing.T) {
+	dir := directory(t)
+	text := "workload: mix.yaml\npolicies: [fifo]\nclusters: [\"nodes=2,maps=2,reduces=1\"]\n"
+	before := mustPlan(t, dir, text).Cells[0].Key
+	changed := strings.ReplaceAll(mix, "pool: a", "pool: a, resident: 2GiB")
+	if err := os.WriteFile(filepath.Join(dir, "mix.yaml"), []byte(changed), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if after := mustPlan(t, dir, text).Cells[0].Key; after == before {
+		t.Error("a mix whose tasks occupy memory has the key of one whose tasks occupy none")
+	}
+}
+
 // docs/formats/study.md describes every key. SLOTWISE_REWRITE=1 writes its tables.
 func TestPage(t *testing.T) {
 	const page, begin, end = "../../../../docs/formats/study.md", "<!-- generated: keys -->\n", "<!-- end -->\n"

@@ -151,17 +151,20 @@ func (x *Files) begin() error {
 	if x.out == "" {
 		return nil
 	}
+	// Beside the final directory, since a rename works within one file system only.
 	parent := filepath.Dir(filepath.Clean(x.out))
 	if err := os.MkdirAll(parent, 0o777); err != nil {
 		return &FileError{"out", err}
 	}
 	var err error
 	if x.dir, err = os.MkdirTemp(parent, "."+filepath.Base(x.out)+".new-*"); err != nil {
+		// The error of MkdirTemp has the temporary name, which the user has not asked for.
 		if path := (*fs.PathError)(nil); errors.As(err, &path) {
 			err = fmt.Errorf("cannot create a directory in %s: %w", parent, path.Err)
 		}
 		return &FileError{"out", fmt.Errorf("%s: %w", x.out, err)}
 	}
+	// All files are open during the runs, two for each run: rows of attempts do not fit into memory.
 	for _, r := range x.study.runs {
 		if err := x.observe(r); err != nil {
 			return err
@@ -184,6 +187,7 @@ func (x *Files) observe(r *run) error {
 	t := report.NewTable[report.AttemptRow](csv, parquet)
 	x.tasks = append(x.tasks, t)
 	r.more = append(r.more, report.Attempts{Table: t})
+	// A plot of slots shows one seed; the bars of all would be megabytes that nobody compares.
 	if r.draft == x.study.drafts[0] {
 		r.lanes = report.NewLanes(&x.study.cfg.Cluster, r.draft.jobs)
 		r.more = append(r.more, r.lanes)
@@ -194,6 +198,7 @@ func (x *Files) observe(r *run) error {
 // fileName returns a run's name as part of a file name.
 func fileName(r report.RunRow) string {
 	policy := strings.Map(func(c rune) rune {
+		// A composition such as slots=static,order=fifo is a policy's name, and must be a file's.
 		if strings.ContainsRune("=,/ ", c) {
 			return '_'
 		}
@@ -238,6 +243,7 @@ func (x *Files) Publish(ctx context.Context) error {
 			return fmt.Errorf("--out %s: %w", x.out, err)
 		}
 	}
+	// Before the rename: a write that fails late, on a full disk, is an error of close.
 	for _, file := range x.open {
 		if err := file.Close(); err != nil {
 			return err
@@ -360,6 +366,7 @@ func (x *Files) rename() error {
 	if x.dir == "" {
 		return nil
 	}
+	// MkdirTemp makes directories for the user alone.
 	if err := os.Chmod(x.dir, 0o755); err != nil {
 		return err
 	}
@@ -367,12 +374,15 @@ func (x *Files) rename() error {
 	if err := CheckOut(x.out, x.overwrite); err != nil {
 		return fmt.Errorf("--out %w", err)
 	}
+	// A rename does not replace a directory with files. Between the two renames there is no result under the
+	// name; a reader then finds none, never a half.
 	old := x.dir + ".old"
 	err := os.Rename(x.out, old)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	if err := os.Rename(x.dir, x.out); err != nil {
+		// The earlier result gets its name back.
 		return errors.Join(err, os.Rename(old, x.out))
 	}
 	x.dir = ""

@@ -67,6 +67,7 @@ type History interface {
 // leave tasks and costs to its programs; they are assumed for this cluster.
 func ReadWorkload(ctx context.Context, spec string, on *workload.Cluster, o WorkloadOptions) (*Workload, error) {
 	format, path := workload.SplitSpec(spec)
+	// SplitSpec takes an unknown prefix for a part of the name.
 	if prefix, _, found := strings.Cut(spec, ":"); found && path == spec {
 		if _, err := os.Stat(path); err != nil { // a file may have a colon in its name
 			return nil, unknownFormat(prefix)
@@ -77,6 +78,7 @@ func ReadWorkload(ctx context.Context, spec string, on *workload.Cluster, o Work
 	}
 	w := &Workload{Name: spec}
 	var err error
+	// A study holds the jobs of all seeds; tasks in full would be 64 bytes each.
 	o.SWIM.Outline, o.Trace.Pack = true, true
 	if format == workload.PastFormat {
 		w.Source, err = readPast(ctx, path, o)
@@ -103,6 +105,7 @@ func readPast(ctx context.Context, dir string, o WorkloadOptions) (workload.Sour
 		if err != nil {
 			return nil, err
 		}
+		// ReadFolder reads all jobs before it returns.
 		defer past.Close()
 		o.Past = past.Jobs(ctx)
 	}
@@ -192,6 +195,7 @@ func ReadCluster(spec string) (workload.Cluster, error) {
 	name, changes := spec, ""
 	file, err := os.Open(spec)
 	if err != nil {
+		// nodes.json,maps=4: a name with changes. In the short form the part before the first comma has an =.
 		if name, changes, _ = strings.Cut(spec, ","); changes != "" && !strings.Contains(name, "=") {
 			file, err = os.Open(name)
 		} else if strings.Contains(spec, "=") {
@@ -320,6 +324,8 @@ func (p *Policies) Set(set map[string]string) error {
 		}
 		fits := true
 		for _, name := range slices.Sorted(maps.Keys(set)) {
+			// All or none: a policy that has one of two parameters of a --set would otherwise differ from
+			// what the user wrote.
 			fits = fits && slices.Contains(known, name)
 		}
 		if fits {
@@ -367,6 +373,7 @@ func (p *Policies) UsePools(file string) (warnings []string, err error) {
 	}
 	accepted := false
 	for _, m := range p.list {
+		// A policy is asked by building one, since its parts decide, and they may be of other packages.
 		made, err := p.Build(m.spec, 0)
 		if err != nil {
 			return nil, err

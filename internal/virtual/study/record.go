@@ -48,6 +48,7 @@ func FileOf(use, name string) (report.File, error) {
 				f.Text = string(b)
 			}
 		}
+	// A pipe: reading it here would leave nothing for the reader of the workload.
 	default:
 		return f, nil
 	}
@@ -76,6 +77,8 @@ func hashFolder(h hash.Hash, folder string) (int64, error) {
 		if err != nil {
 			return err
 		}
+		// The name, quoted and on a line: two files whose contents are moved from one to the other are
+		// another folder. Slashes, so that the digest is the same on Windows.
 		fmt.Fprintf(h, "%q\n", filepath.ToSlash(name))
 		n, err := hashFile(h, path)
 		total += n
@@ -85,6 +88,7 @@ func hashFolder(h hash.Hash, folder string) (int64, error) {
 }
 
 // prefix returns the first 16 hexadecimal digits of a hash.
+// They tell results apart; they are no protection against somebody who looks for two equal ones.
 func prefix(h hash.Hash) string { return hex.EncodeToString(h.Sum(nil)[:8]) }
 
 // DigestOf returns the digest of a value's JSON.
@@ -108,6 +112,8 @@ func DigestJobs(jobs []workload.Job) string {
 		if j.Resident != 0 {
 			fmt.Fprintf(h, "resident %d\n", j.Resident)
 		}
+		// An outline makes its tasks here, job by job, so a trace of millions of tasks is not in memory at
+		// once.
 		for _, tasks := range j.Tasks() {
 			digestTasks(h, tasks)
 		}
@@ -135,6 +141,8 @@ func digestTasks(h hash.Hash, tasks []workload.Task) {
 		t := &tasks[i]
 		b = b[:0]
 		for _, n := range []int64{int64(t.Duration), int64(t.Fetch), t.Input, t.Output, int64(t.CPU), int64(len(t.Hosts))} {
+			// Numbers of fixed length, and the number of hosts before the hosts: no two lists of tasks have the
+			// same bytes.
 			b = binary.LittleEndian.AppendUint64(b, uint64(n))
 		}
 		for _, host := range t.Hosts {
@@ -175,10 +183,13 @@ func stated(v any) any {
 }
 
 // withoutEmpty removes the members of objects that are null, false, 0, "" or have no members.
+// A parameter that some version adds with the value "as before" must not change the digests of all worlds
+// that do not use it, or published results would look as if they had other inputs.
 func withoutEmpty(v any) any {
 	switch x := v.(type) {
 	case map[string]any:
 		for key, value := range x {
+			// Members first: an object whose members are all empty is empty itself.
 			if value = withoutEmpty(value); value == nil {
 				delete(x, key)
 			} else {
@@ -188,6 +199,7 @@ func withoutEmpty(v any) any {
 		if len(x) == 0 {
 			return nil
 		}
+	// Elements stay, also empty ones: their positions have a meaning.
 	case []any:
 		if len(x) == 0 {
 			return nil
@@ -200,6 +212,7 @@ func withoutEmpty(v any) any {
 			return nil
 		}
 	case json.Number:
+		// Marshal writes 0.0 as 0, too.
 		if x == "0" {
 			return nil
 		}
@@ -248,6 +261,7 @@ func digestRuns(runs []*collect.Report) string {
 	list := make([]collect.Report, len(runs))
 	for i, r := range runs {
 		list[i] = *r
+		// A faster simulator needs fewer events for the same numbers.
 		list[i].Events = 0
 	}
 	return DigestOf(list)

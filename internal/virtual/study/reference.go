@@ -104,6 +104,7 @@ func Equip(reference string, cfg *sim.Config) (err error) {
 	for i := range cfg.Jobs {
 		work = append(work, WorkOf(&cfg.Jobs[i]))
 	}
+	// By node, because a division of the cluster's slots that no node could have is no schedule.
 	split, err := optimum.Static(work, g.Count*(g.MapSlots+g.ReduceSlots), g.Count, optimum.ByNode)
 	if err != nil {
 		return fmt.Errorf("no static split: %w", err)
@@ -125,6 +126,7 @@ func (s *Study) addReferences() {
 			cfg := sim.Config{Cluster: s.cfg.Cluster, Jobs: d.jobs, Seed: d.seed}
 			if err := Equip(name, &cfg); err != nil {
 				s.warn(fmt.Sprintf("the reference %s is left out: %v", name, err))
+				// A reference that one seed cannot have is left out for all: the warning would be the same.
 				break
 			}
 			s.references = append(s.references, &run{RunRow: report.RunRow{Policy: ReferenceNames[name], Seed: d.seed}, draft: d,
@@ -141,6 +143,7 @@ func (s *Study) bounded() (reports []*collect.Report, slowdowns []float64) {
 	}
 	for _, d := range s.drafts {
 		r, times, list := BoundOf(&s.cfg.Cluster, d.jobs, s.model, d.alone)
+		// The bound of a mean is over the same jobs as the mean.
 		s.warmed.Apply(collect.Observed{Report: r, Outcomes: collect.OutcomesOf(times, make([]float64, len(times)), d.alone)}, d.jobs)
 		r.Seed = d.seed
 		reports, slowdowns = append(reports, r), append(slowdowns, list...)

@@ -36,6 +36,8 @@ func (s *Study) spread() (list []report.JobSpread) {
 				continue
 			}
 			slices.Sort(times)
+			// The nearest rank, a time that a run really had: with five seeds an interpolated 5th percentile
+			// would be a number between the least two.
 			at := func(q float64) float64 { return times[int(q*float64(len(times)-1)+0.5)] }
 			list = append(list, report.JobSpread{Policy: spec, Job: jobs[i].Name, Median: at(0.5), P5: at(0.05), P95: at(0.95), Least: times[0], Most: times[len(times)-1], Runs: len(times)})
 		}

@@ -10,6 +10,14 @@
 //
 // Results are values. Files holds the tables and plots of a study; the command
 // line prints its comparison.
+// A study lives in three steps. New draws the jobs of each seed once (draft) and builds a policy for every
+// run, so all mistakes of the user are errors before the first simulation. Run finds how long each job takes
+// alone, simulates, and leaves out the warm-up. Comparison and Files read what the runs have left.
+//
+// Every policy meets the same drafts, and the simulator's draws follow from the seed and the subject alone,
+// so all comparisons are paired: job by job within a seed for a trace, seed by seed for drawn jobs
+// (collect.CompareAll). To add a number to the comparison, add a measure to metrics/collect; the tables here
+// and the studies of sweep list those.
 package study
 
 import (
@@ -165,6 +173,7 @@ func New(cfg Config) (*Study, error) {
 	origin := report.RunRow{}
 	if cfg.Record != nil {
 		s.origin = s.record()
+		// Rows of tables carry both, because files are moved and joined without report.json.
 		origin.Program, origin.Record = s.origin.Program, RecordID(s.origin)
 	}
 	for _, spec := range cfg.Policies.Specs() {
@@ -189,6 +198,8 @@ func (s *Study) prepare(r *run, spec string) (err error) {
 		return err
 	}
 	for i, x := range s.cfg.Workload.Swaps {
+		// A swap's policy comes from the file alone: the parameters of the command line are for the policies
+		// that it names.
 		p, err := s.cfg.Policies.registry.Build(x.Policy, sched.Options{Seed: r.Seed, Set: x.Set})
 		if err != nil {
 			return &InputError{ErrWorkload, fmt.Errorf("%s: swap %d: %w", s.cfg.Workload.Name, i+1, err)}
@@ -223,6 +234,7 @@ func (s *Study) checkCluster() error {
 	if err != nil {
 		return err
 	}
+	// Without jobs it costs the nodes alone, and finds what would otherwise be the same error of every run.
 	if _, err := sim.Run(sim.Config{Cluster: s.cfg.Cluster, Model: s.model, Policy: p}); err != nil {
 		return &InputError{ErrCluster, err}
 	}
@@ -234,6 +246,7 @@ func (s *Study) checkCluster() error {
 // only if ctx ends before the last run.
 func (s *Study) Run(ctx context.Context) error {
 	stop := func() error { return context.Cause(ctx) }
+	// Before the runs: their collectors need the times for slowdowns.
 	if err := s.findAlone(stop); err != nil {
 		return err
 	}
@@ -252,6 +265,7 @@ func (s *Study) Run(ctx context.Context) error {
 		if r.trace != nil {
 			configs[i].Trace = r.trace.Write
 		}
+		// Policy auto simulates futures of its own, which sim cannot import.
 		forecast.Choosing(&configs[i])
 	}
 	s.phase("simulating", len(all)/len(s.drafts))
@@ -262,8 +276,11 @@ func (s *Study) Run(ctx context.Context) error {
 		}
 		r.report = r.collector.Report(r.result, r.draft.bounds)
 		r.report.Policy, r.report.Seed = r.Policy, r.Seed
+		// A report that contradicts itself counts as a failed run: its numbers must not be in a mean.
 		r.err = r.report.Check()
 	}
+	// After all runs: the rule must leave out the same jobs for every policy, or it would favour the one that
+	// becomes steady sooner.
 	s.leaveOutWarmUp()
 	s.warnStarved()
 	s.warnFree()
@@ -320,11 +337,13 @@ func (s *Study) findAlone(stop func() error) error {
 		var err error
 		d.alone, err = collect.Alone(sim.Config{Cluster: s.cfg.Cluster, Jobs: d.jobs, Seed: d.seed, Model: s.model,
 			Stop: stop, Observer: observer}, fifo)
+		// Asked before err: a run that was stopped has an error, too, which says nothing about the job.
 		if stopped := stop(); stopped != nil {
 			return stopped
 		}
 		if err != nil {
 			s.warn(fmt.Sprintf("slowdowns are against the ideal of each job, since not all can run alone: %v", err))
+			// For all seeds, also the ones that had a time alone: one study has one reference.
 			s.cfg.Reference = Ideal
 		}
 	}
@@ -412,6 +431,8 @@ func (s *Study) Comparison() Comparison {
 	out.Jobs = s.spread()
 	if s.origin != nil {
 		r := *s.origin
+		// The result is no part of what RecordID digests, so the same command has one id before and after its
+		// runs.
 		r.Result = digestRuns(out.Runs)
 		out.Record = &r
 	}
@@ -459,6 +480,7 @@ func (s *Study) warn(text string) {
 // warnStarved warns of each policy that leaves slots idle while maps wait, with the
 // numbers of its worst seed.
 func (s *Study) warnStarved() {
+	// New lists runs by policy and then by seed.
 	for runs := range slices.Chunk(s.runs, len(s.drafts)) {
 		var worst collect.Starved
 		for _, r := range runs {

@@ -105,6 +105,11 @@ func (s *Store) load(key string, v any) (bool, error) {
 	if err == nil {
 		err = json.NewDecoder(z).Decode(v)
 	}
+	if err == nil {
+		// The decoder stops after the value and drops the error of that read. Only a read up to the end
+		// returns the error of a wrong checksum.
+		_, err = io.Copy(io.Discard, z)
+	}
 	if err != nil {
 		return false, fmt.Errorf("%s: %w", s.path(key), err)
 	}

@@ -318,6 +318,14 @@ func TestDamagedCell(t *testing.T) {
 	if again, err := os.ReadFile(path); err != nil || !bytes.Equal(again, whole) {
 		t.Errorf("the result differs: %v", err)
 	}
+	sum := bytes.Clone(whole)
+	sum[len(sum)-8] ^= 1 // the checksum of a complete file
+	if err := os.WriteFile(path, sum, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if store = open(t, dir); store.Has(p.Cells[0].Key) || !store.Damaged(p.Cells[0].Key) {
+		t.Error("a result with a wrong checksum counts as complete")
+	}
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {

@@ -5,6 +5,9 @@
 // The fit changes one or two parameters at a time and keeps the values with the least
 // error, until no change helps. It uses the first jobs of the trace only. The later ones
 // judge it.
+// The search is a coordinate descent over lists of values, because a run is a step function of whole slots:
+// it has no gradient, and its error has plateaus. A trace of jobs that never waited is explained by every
+// large cluster, which is why a fit also reports the clusters with about the same error (Result.Equals).
 package calibrate
 
 import (
@@ -107,6 +110,7 @@ func Fit(c Config) (*Result, error) {
 	}
 	// The last jobs are held out. They show whether the fit predicts, or has only learned the jobs
 	// by heart.
+	// By time and not at random: jobs that overlap would otherwise be on both sides.
 	cut := len(c.Jobs) - int(heldOut*float64(len(c.Jobs)))
 	if recorded(c.Recorded[:cut]) < leastJobs || recorded(c.Recorded[cut:]) < leastJobs {
 		return nil, fmt.Errorf("of %d jobs, %d of the first %d and %d of the others state when they ended; a fit needs %d of each", len(c.Jobs),
@@ -118,6 +122,7 @@ func Fit(c Config) (*Result, error) {
 	f := &fit{c: c, cut: cut, best: candidate{c.Cluster, c.Model}}
 	f.best.cluster.Groups = slices.Clone(c.Cluster.Groups)
 	var err error
+	// The starting point is a candidate, so the fit is never worse than the user's guess.
 	if f.least, err = f.score(f.best); err != nil {
 		return nil, err
 	}
@@ -126,6 +131,7 @@ func Fit(c Config) (*Result, error) {
 		if err := f.pass(); err != nil {
 			return nil, err
 		}
+		// A pass that changes nothing would be repeated exactly: runs depend on the candidate alone.
 		if f.least >= before {
 			break
 		}
@@ -141,6 +147,7 @@ func Fit(c Config) (*Result, error) {
 	}
 	r := &Result{Cluster: f.best.cluster, Model: f.best.model, Equals: equals, Runs: f.runs + 1}
 	r.NodesKnown = !c.KeepNodes && nodesKnown(f.best.cluster.Groups[0].Count, equals)
+	// The whole trace: the held-out jobs meet the load of the fitted ones.
 	errs, err := f.run(f.best, len(c.Jobs))
 	if err != nil {
 		return nil, err
@@ -198,6 +205,7 @@ func (f *fit) pass() error {
 		func(g *workload.NodeGroup, n int) { g.MapSlots = n },
 		func(g *workload.NodeGroup, n int) { g.ReduceSlots = n },
 	} {
+		// The other kind's slots stay while this kind's are tried; best may change on the way.
 		from := f.best
 		for _, n := range slotCounts {
 			x := from.with(func(g *workload.NodeGroup) { set(g, n) })
@@ -284,6 +292,7 @@ func slotsOf(all, n int) int {
 // try keeps a candidate if it is the best one so far.
 func (f *fit) try(x candidate) error {
 	score, err := f.score(x)
+	// Strictly better: of equal candidates the first one tried stays, and lists begin with small clusters.
 	if err == nil && score < f.least {
 		f.best, f.least = x, score
 	}
@@ -301,6 +310,7 @@ func (f *fit) score(x candidate) (float64, error) {
 		f.c.Step(f.runs)
 	}
 	if err != nil {
+		// A stopped run is no bad candidate.
 		if f.c.Stop != nil && f.c.Stop() != nil {
 			return 0, err
 		}
@@ -324,6 +334,9 @@ func (f *fit) run(x candidate, jobs int) ([]float64, error) {
 	if err != nil {
 		return nil, err
 	}
+	// One seed for all candidates: placement and overheads have the same luck, so scores differ by the
+	// cluster alone. The first jobs alone: the later ones judge the fit. The last of the first meet a little
+	// less load than in the trace.
 	r, err := sim.Run(sim.Config{Cluster: x.cluster, Policy: p, Jobs: f.c.Jobs[:jobs], Seed: f.c.Seed, Model: x.model, Details: true, Stop: f.c.Stop})
 	if err != nil {
 		return nil, err
@@ -351,6 +364,7 @@ func summarize(errs []float64) Error {
 	}
 	slices.Sort(bias)
 	slices.Sort(abs)
+	// The nearest rank, an error that a job really had.
 	at := func(list []float64, q float64) float64 { return list[min(len(list)-1, int(q*float64(len(list))))] }
 	return Error{Jobs: len(abs), Median: at(abs, 0.5), P90: at(abs, 0.9), Bias: at(bias, 0.5)}
 }

@@ -43,6 +43,7 @@ func newArrivals(s *State, o overlap) arrivals {
 	var times []time.Duration
 	var blank tasks
 	add := func(submitted time.Duration, spec *job.Spec, maps int, t *Times) {
+		// Only the last hour: the rate at night says little about the morning's.
 		if submitted < s.At-arrivalWindow {
 			return
 		}
@@ -50,6 +51,8 @@ func newArrivals(s *State, o overlap) arrivals {
 		tasks := [job.Kinds]int{maps, spec.Reduces}
 		var x template
 		for k := range job.Kind(job.Kinds) {
+			// It counts for the rate and is no template: its times are unknown, or its tasks would take most
+			// of the futures' events.
 			if tasks[k] > 0 && len(t.Seconds[k]) == 0 || tasks[k] > mostTemplate {
 				return
 			}
@@ -58,6 +61,7 @@ func newArrivals(s *State, o overlap) arrivals {
 		}
 		x.processors = t.Processors
 		x.job = workload.Job{Name: spec.Name, Request: spec.Request, Maps: blank.of(maps), Reduces: blank.of(spec.Reduces)}
+		// A virtual attempt reports no progress, so a time-out would kill it. The submission is for repeat.
 		x.job.TaskTimeout, x.job.Submit = -1, submitted
 		a.like = append(a.like, x)
 	}
@@ -67,12 +71,15 @@ func newArrivals(s *State, o overlap) arrivals {
 	for i := range s.Jobs {
 		add(s.Jobs[i].Submitted, &s.Jobs[i].Spec, len(s.Jobs[i].Spec.Splits), &s.Jobs[i].Times)
 	}
+	// Past and live jobs are two lists, each sorted.
 	slices.Sort(times)
 	times = slices.CompactFunc(times, func(a, b time.Duration) bool { return b-a < arrivalApart })
 	if len(times) < leastArrived || len(a.like) == 0 {
 		return arrivals{}
 	}
 	a.since = times[0]
+	// From the first submission to the moment of the copy, and not to the last one: a quiet end lowers the
+	// rate.
 	a.every = (s.At - a.since) / time.Duration(len(times))
 	return a
 }
@@ -82,11 +89,13 @@ func (w *future) plan(a *arrivals) []workload.Job {
 	if a.every <= 0 {
 		return nil
 	}
+	// An id that no job has, so that arrivals draw apart from the tasks and are the same under every variant.
 	d := w.run.model.drawOf(w.number, 1<<62)
 	at := w.run.state.At
 	jobs := make([]workload.Job, mostArrivals)
 	w.like = make([]*template, mostArrivals)
 	for i := range jobs {
+		// Exponential gaps: a Poisson process.
 		at += seconds(-float64(a.every.Seconds() * portable.Log(d.uniform())))
 		w.like[i] = &a.like[min(len(a.like)-1, int(d.uniform()*float64(len(a.like))))]
 		jobs[i] = w.like[i].job
@@ -114,6 +123,8 @@ func (w *future) repeat(a *arrivals, within time.Duration) (jobs []workload.Job)
 	for i := range a.like {
 		// The past is a ring: after its last moment comes its first.
 		after := (a.like[i].job.Submit - a.since - from + past) % past
+		// Twice the bound, because the list is sorted by time only below, where the bound then cuts the
+		// latest.
 		for ; after <= within && len(list) < 2*mostArrivals; after += past {
 			list = append(list, arrival{after, &a.like[i]})
 		}

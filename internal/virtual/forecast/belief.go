@@ -54,6 +54,7 @@ func (b *belief) outlived(ages []float64, within float64) []float64 {
 	if !news {
 		return nil
 	}
+	// The grid reaches far up and little down: ages can only say that times are longer.
 	low := b.center - 4*sd
 	step := (b.center + beliefReach - low) / grid
 	var weight [grid]float64
@@ -62,12 +63,14 @@ func (b *belief) outlived(ages []float64, within float64) []float64 {
 		m := low + float64((float64(i)+0.5)*step)
 		w := portable.Log(float64((1-unlike)*density(m-b.center, sd)) + float64(unlike*density(m-b.center, max(sd, unlikeSpread))))
 		for _, a := range ages {
+			// The logarithm of S above.
 			w -= softplus(1.702 * (a - m) / within)
 		}
 		weight[i], most = w, max(most, w)
 	}
 	sum, mean := 0., 0.
 	for i := range weight {
+		// Relative to the greatest, or all would underflow for a hundred ages.
 		weight[i] = portable.Exp(weight[i] - most)
 		sum += weight[i]
 		mean += float64(weight[i] * (low + float64((float64(i)+0.5)*step)))
@@ -117,7 +120,9 @@ func Again(past []time.Duration, elapsed time.Duration) (median, early, late tim
 	for _, d := range past {
 		square += float64((log(d) - mean) * (log(d) - mean))
 	}
+	// A prior, because three chains that happened to take equally long are no proof.
 	variance := (square + priorWeight*priorSpread[1]*priorSpread[1]) / (n + priorWeight)
+	// Of the next one, not of the mean: hence 1 + 1/n.
 	b := belief{mean, variance * (1 + 1/n)}
 	offsets := b.outlived([]float64{max(minTask, elapsed.Seconds())}, sharp)
 	at := func(p float64) time.Duration {

@@ -74,6 +74,7 @@ func (c *Calibration) Observe(s *State) {
 		}
 		var list jobErrors
 		for _, a := range o.answers {
+			// The job's end includes the publishing of its output, as the answer does.
 			if left := (p.Ended - a.made).Seconds(); left > 0 {
 				list = append(list, partError{(portable.Log(max(minTask, left)) - a.left) / a.unit, a.part})
 			}
@@ -81,6 +82,7 @@ func (c *Calibration) Observe(s *State) {
 		delete(c.open, p.ID)
 		if len(list) > 0 {
 			c.errors, c.sorted = append(c.errors, list), nil
+			// Old errors go: the cluster, its jobs and this package change.
 			c.errors = c.errors[max(0, len(c.errors)-errorJobs):]
 		}
 	}
@@ -125,6 +127,8 @@ func (c *Calibration) Note(f *Forecast) {
 			o = &opened{}
 			c.open[j.ID] = o
 		}
+		// Answers that a user's page asks for each second would all have the same error. Kept ones are spread
+		// over the job's life.
 		if n := len(o.answers); n == 0 || n < jobAnswers && portable.Exp(a.left-o.answers[n-1].left) <= answerDrops {
 			o.answers = append(o.answers, a)
 		}
@@ -142,6 +146,8 @@ func (j *JobForecast) outlook(made time.Duration) (a outlook, ok bool) {
 		return a, false
 	}
 	ratio := func(t time.Duration) float64 {
+		// An interval that begins next to now has a ratio near 0, whose logarithm would make its unit
+		// enormous.
 		return max(-mostLog, min(mostLog, portable.Log(max(minTask, (t-made).Seconds())/left)))
 	}
 	return outlook{made, portable.Log(left), max(leastUnit, (ratio(j.Late)-ratio(j.Early))/apart), max(0, (made-j.Submitted).Seconds()) / (j.End - j.Submitted).Seconds()}, true
@@ -178,6 +184,7 @@ func (c *Calibration) quantiles(part float64, p ...float64) []float64 {
 	if c.sorted == nil {
 		c.sorted = c.all()
 	}
+	// A triangle: from full weight at the same part of a job's life to none at nearPart.
 	near := func(e partError) float64 { return max(0, 1-math.Abs(e.part-part)/nearPart) }
 	share := make([]float64, len(c.errors))
 	for i, answers := range c.errors {
@@ -185,9 +192,11 @@ func (c *Calibration) quantiles(part float64, p ...float64) []float64 {
 		for _, e := range answers {
 			sum += near(e)
 		}
+		// A job with six answers near this part must not count six times: its errors have one cause.
 		share[i] = 1 / max(1, sum)
 	}
 	weight := func(e *weighted) float64 {
+		// All assumed errors together weigh as assumedJobs jobs, at every part of a life.
 		if e.job < 0 {
 			return assumedJobs / float64(len(normal))
 		}
@@ -201,6 +210,7 @@ func (c *Calibration) quantiles(part float64, p ...float64) []float64 {
 	below := 0.
 	for i := range c.sorted {
 		below += weight(&c.sorted[i])
+		// The last error takes what rounding leaves, so there are always as many quantiles as asked.
 		for len(list) < len(p) && (below >= float64(p[len(list)]*sum) || i == len(c.sorted)-1) {
 			list = append(list, c.sorted[i].x)
 		}

@@ -53,7 +53,10 @@ const chooseEvents = 1_000_000
 // nothing is known about how long tasks take. cfg.Policy is not used; prepare, unless it is nil,
 // gives a fresh policy of a candidate the configuration that the installed one has.
 func (c *Chooser) Begin(p *auto.Policy, s *State, cfg Config, prepare func(spec string, p sched.Policy) error) *Choice {
+	// First and always: the promise of the last decision is judged also when there is nothing to choose any
+	// more.
 	c.compare(p, s)
+	// Every task that is left runs already; no policy can change when it ends.
 	if s.Left() <= len(s.Running) {
 		return nil
 	}
@@ -63,6 +66,7 @@ func (c *Chooser) Begin(p *auto.Policy, s *State, cfg Config, prepare func(spec 
 	for i := range s.Jobs {
 		j := &s.Jobs[i]
 		for k := range job.Kind(job.Kinds) {
+			// A guess for one job would decide for all.
 			if j.left(k) > 0 && r.model.jobs[j.ID][k].basis == fromNothing {
 				return nil
 			}
@@ -83,6 +87,8 @@ func (c *Chooser) Begin(p *auto.Policy, s *State, cfg Config, prepare func(spec 
 // Next simulates one more future of each candidate that may still be chosen. It returns false
 // after the last one.
 func (x *Choice) Next() (bool, error) {
+	// All candidates simulate the future of one number: they draw the same times and the same arrivals, and
+	// only what the policy does differs.
 	number := x.run.done
 	installed := -1
 	var ended [][]time.Duration // by candidate: the ends of all jobs in this future, state's first
@@ -92,6 +98,7 @@ func (x *Choice) Next() (bool, error) {
 			installed = i
 		}
 		ended = append(ended, nil)
+		// Its gain is below the margin beyond doubt, so further futures would cost time and change nothing.
 		if x.policy.Losing(&x.est, i) {
 			continue
 		}
@@ -100,15 +107,19 @@ func (x *Choice) Next() (bool, error) {
 		if err != nil {
 			return false, err
 		}
+		// Jobs come up to the horizon, and the future runs to the end of all. Cut at the horizon, a policy
+		// that puts long jobs off would look good.
 		further := w.repeat(&x.run.come, x.policy.Config().Horizon)
 		result, err := w.simulateAll(further)
 		if err != nil {
 			return false, err
 		}
+		// Its jobs have not ended, and a sum over the others would favour the candidate that was cut off.
 		if result.Events >= chooseEvents {
 			x.large = true
 			return false, nil
 		}
+		// Equal for all candidates, so the last one's list serves all.
 		submitted = submitted[:0]
 		for n := range result.Jobs {
 			at := x.run.state.At
@@ -153,6 +164,8 @@ func (x *Choice) add(ended [][]time.Duration, submitted []time.Duration, install
 			case ended[i][n] < 0:
 				x.est.Out[i] = fmt.Sprintf("a job that ends under other candidates does not end under %s", x.specs[i])
 			default:
+				// The time in the system from now on: what a job has waited before is the same under every
+				// candidate.
 				costs[i] += (ended[i][n] - submitted[n]).Seconds()
 			}
 		}
@@ -160,6 +173,7 @@ func (x *Choice) add(ended [][]time.Duration, submitted []time.Duration, install
 	for i := range ended {
 		if ended[i] != nil {
 			x.est.Costs[i] = append(x.est.Costs[i], costs[i])
+			// Only the state's jobs are compared with what happens: the drawn arrivals never come.
 			x.ends[i] = append(x.ends[i], ended[i][:len(x.run.state.Jobs)])
 		}
 	}
@@ -219,6 +233,7 @@ func (c *Chooser) compare(p *auto.Policy, s *State) {
 	}
 	for n, id := range o.jobs {
 		end, known := ended[id]
+		// It still runs: up to now it has taken all of the time, in truth and in the futures below.
 		if s.job(id) != nil {
 			end, known = s.At, true
 		}
@@ -230,6 +245,7 @@ func (c *Chooser) compare(p *auto.Policy, s *State) {
 		happened += (min(end, s.At) - o.at).Seconds()
 		for side := range with {
 			for f := range with[side] {
+				// Capped at now on both sides: what a future says about later cannot be judged yet.
 				if end := o.futures[side][f][n]; end >= 0 && end < s.At {
 					with[side][f] += (end - o.at).Seconds()
 				} else {
@@ -243,6 +259,7 @@ func (c *Chooser) compare(p *auto.Policy, s *State) {
 	for _, x := range with[0] {
 		square += float64((x - predicted) * (x - predicted))
 	}
+	// n − 1 in Spread: the futures are a sample.
 	p.Observe(auto.Outcome{Predicted: predicted, Instead: meanOf(with[1]), Happened: happened,
 		Spread: math.Sqrt(square / float64(max(1, len(with[0])-1)))})
 }
@@ -276,6 +293,8 @@ func (c *simulated) Choose(t *tracker.Tracker, heartbeat time.Duration) (sched.P
 	copier := Copier{Known: c.known}
 	for !copier.Copy(t, math.MaxInt) {
 	}
+	// Only the installed candidate starts with learned state: the others would start from nothing, too, if
+	// they were installed.
 	learned, err := sched.SaveState(c.policy.Running(), t.Learned())
 	if err != nil {
 		return nil, err

@@ -22,8 +22,8 @@ import (
 type crowd struct {
 	nodes []int32 // of the machine
 	cores int     // of the machine; 0 is unknown
-	// processors is cores, or what the present attempts use if that is more: uses are means, and the present attempts
-	// take as long as they do.
+	// processors is cores, or what the present attempts use if that is more: uses are means, and the times of the
+	// present attempts were measured in this crowd.
 	processors float64
 	others     float64 // processors that other work of the machine uses now
 }
@@ -31,6 +31,7 @@ type crowd struct {
 // newCrowds returns the crowds by node.
 func (r *Run) newCrowds() []*crowd {
 	list := make([]*crowd, len(r.state.Nodes))
+	// Without added nodes the measured times contain the crowd that there is.
 	if r.state.Added == 0 {
 		return list
 	}
@@ -60,7 +61,7 @@ func (r *Run) newCrowds() []*crowd {
 	return list
 }
 
-// measure sets what is known of a machine's processors.
+// measure sets the numbers of a machine's processors: all, and the busy ones.
 func (r *Run) measure(c *crowd) {
 	names, busy := map[string]bool{}, 0.
 	for _, i := range c.nodes {
@@ -137,6 +138,7 @@ func (c *crowd) wait(uses []float64) float64 {
 		return 0
 	}
 	low, high := 0., 1.
+	// It ends: each term falls towards 0 as x grows.
 	for used(high) > c.processors {
 		low, high = high, 2*high
 	}

@@ -15,6 +15,16 @@
 //
 // A job without a basis for an answer is unknown, with a reason. The package is pure: it
 // has no clock and no I/O. Times are the tracker's, since the start of its run.
+// What a forecast may know: everything that the tracker knew at State.At, and nothing later. A task's time is
+// never read before the task has ended; jobs that have not been submitted are unknown, and futures draw them
+// from the rate of the past hour. Recorded runs judge the forecasts (lab/forecast), and a peek at the
+// recorded end would make them look better than a user's.
+//
+// Where the times come from is the model (times.go): a job's own finished tasks, its running attempts by
+// progress and age (future.go, belief.go), and other jobs (history.go). Errors of earlier answers correct
+// intervals (calibration.go). Chooser (choose.go) compares policies by the same futures. To use a further
+// fact of the tracker, copy it in Copier.begin or Copier.read, which bound the time that the tracker's
+// goroutine is held.
 package forecast
 
 import (

@@ -67,6 +67,7 @@ func (w *future) simulateAll(further []workload.Job) (*sim.Result, error) {
 // config describes a simulation of the future.
 func (w *future) config(times sim.Times, further []workload.Job) sim.Config {
 	r := w.run
+	// In the same array for each future; futures of one run are simulated one after the other.
 	jobs := append(r.jobs[:len(r.state.Jobs)], further...)
 	w.drawn, w.asked = make([]drawn, len(jobs)*job.Kinds), make([]bool, len(jobs)*job.Kinds)
 	return sim.Config{
@@ -96,6 +97,7 @@ func (w *future) of(index int, id job.ID, k job.Kind) (drawn, bool) {
 	at := index*job.Kinds + int(k)
 	if !w.asked[at] {
 		w.asked[at] = true
+		// A drawn arrival takes all its times from one past job and has no factor: it is that job again.
 		if further := index - len(w.run.state.Jobs); further >= 0 {
 			w.drawn[at] = drawn{seconds: w.like[further].seconds[k], factor: 1}
 		} else {
@@ -113,11 +115,14 @@ func (w *future) Span(index int, a *job.Attempt) time.Duration {
 	longer := w.crowding(index, a)
 	if live := w.resumed[id]; live != nil {
 		full, age := w.resume(&w.run.state.Jobs[index], live, d, known, slower), (w.run.state.At - live.Started).Seconds()
+		// Only the rest is longer: so far the processors were its own.
 		if longer > 1 && full > age { // the nodes that take its processors join now
 			full = age + float64((full-age)*longer)
 		}
 		return seconds(full)
 	}
+	// 0 leaves the attempt running to the end of the future: its job is then unknown, and others see its slot
+	// taken.
 	if !known {
 		return 0
 	}
@@ -143,12 +148,14 @@ func (w *future) resume(j *LiveJob, a *Attempt, d drawn, known bool, slower floa
 		p, elapsed := told(a.Progress), (a.ProgressAt - a.Started).Seconds()
 		// By its own progress, which says more the further the attempt is. It cannot take less time
 		// than it has run already.
+		// At least 0.3 of the present speed's time: a normal draw may be negative.
 		projected := max(float64(age*1.001), float64(elapsed/max(p, 0.01)*max(0.3, 1+float64(speedSpread*(1-p)*u.normal()))))
 		switch {
 		case known:
 			// Only times above its age are left: an attempt that has run for long is one of the
 			// slow ones.
 			full := float64(slower * d.sampleAbove(u.uniform(), age/slower))
+			// Below, most programs report the progress of their first block.
 			if p >= 0.05 {
 				part := w.trust(a, p)
 				full = float64(part*projected) + float64((1-part)*full)
@@ -162,6 +169,7 @@ func (w *future) resume(j *LiveJob, a *Attempt, d drawn, known bool, slower floa
 		return 0
 	case j.MapsDoneAt > 0:
 		since := (w.run.state.At - j.MapsDoneAt).Seconds()
+		// A reduce that has waited is only as old as its work.
 		least := w.run.model.overlap.full(age, since)
 		full := float64(slower * d.sampleAbove(u.uniform(), least/slower))
 		if p, projected := projectReduce(a, j, w.run.model.overlap, w.run.cfg.WorkAlone); p >= 0.05 {
@@ -171,6 +179,7 @@ func (w *future) resume(j *LiveJob, a *Attempt, d drawn, known bool, slower floa
 		}
 		return full
 	}
+	// A reduce that still waits for maps: its age says nothing about its own time.
 	return float64(slower * d.sample(u.uniform()))
 }
 
@@ -228,6 +237,8 @@ func fork(cfg *Config, s *State) (*tracker.Tracker, sched.Policy, error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	// No time-outs: virtual nodes send heartbeats by themselves, and idle ones may be no events
+	// (sim/park.go).
 	tc := tracker.Config{NodeTimeout: -1, KeepEnded: -1, OfferAtOnce: cfg.OfferAtOnce,
 		OfferPause: max(20*time.Microsecond, cfg.Heartbeat/20/time.Duration(max(1, len(s.Nodes))))}
 	t, err := tracker.Fork(tc, p, s.At, s.facts(), s.done())
@@ -240,6 +251,7 @@ func (s *State) facts() iter.Seq[tracker.Fact] {
 	return func(yield func(tracker.Fact) bool) {
 		launches := int64(0)
 		for i := range s.Running {
+			// Later launches continue the count: preemption takes the newest attempt first.
 			launches = max(launches, s.Running[i].Seq)
 		}
 		if !yield(&tracker.FactCounts{Jobs: s.Last, Launches: launches}) {
@@ -274,6 +286,7 @@ func (s *State) runningTasks() map[job.ID][]*Attempt {
 // jobFacts yields the facts of one job with its running attempts. It returns false when yield has.
 func (s *State) jobFacts(j *LiveJob, running map[job.ID][]*Attempt, yield func(tracker.Fact) bool) bool {
 	spec := j.Spec
+	// Virtual attempts report no progress.
 	spec.TaskTimeout = -1
 	if !yield(&tracker.FactAccepted{Job: j.ID, Spec: spec, At: j.Submitted}) ||
 		j.Priority != spec.Priority && !yield(&tracker.FactPriority{Job: j.ID, Priority: j.Priority}) ||
@@ -291,6 +304,8 @@ func (s *State) jobFacts(j *LiveJob, running map[job.ID][]*Attempt, yield func(t
 		}
 		f := tasks[i]
 		f.Nodes = append(f.Nodes, a.Node)
+		// Numbers start at 0 in the fork (resumed): earlier attempts that failed are left out, and with them
+		// the risk that the job is out of retries, because no attempt fails in a future.
 		f.Past.Attempts = append(f.Past.Attempts, job.PastAttempt{Launch: job.Launch{Slot: a.Slot, Width: a.Width, Level: a.Level,
 			Speculative: a.Speculative, Label: a.Label}, State: job.AttemptRunning, Seq: a.Seq, Started: a.Started})
 	}

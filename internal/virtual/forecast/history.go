@@ -100,6 +100,8 @@ func newHistory(s *State) *history {
 			add(j.ID, j.Spec.Name, &j.Times, [job.Kinds]int{len(j.Done[job.Map]), len(j.Done[job.Reduce])})
 		}
 	}
+	// In this order: the overlap makes reduces comparable, which node factors need, which even times need,
+	// which the rules are judged by.
 	h.overlap = overlapOf(h.donors)
 	h.nodes = newNodeFactors(h.donors, h.overlap)
 	for i := range h.donors {
@@ -131,6 +133,7 @@ func stems(name string) []string {
 		if cut == name {
 			break
 		}
+		// T separates date and time in ISO 8601.
 		cut = strings.TrimRight(cut, "-_.:/ T")
 		if cut == "" {
 			break
@@ -210,6 +213,7 @@ func (h *history) judge(k job.Kind) {
 			if by != byNothing && (count[by] < leastRule || 2*count[by] < count[byNothing]) {
 				continue
 			}
+			// Strictly smaller, and byNothing first: another measure must earn its place.
 			if v := all[named].variance(by, float64(priorSpread[named]*priorSpread[named])); v < best.variance {
 				best = rule{by, v}
 			}
@@ -297,12 +301,14 @@ func (h *history) predict(d *donor, k job.Kind) (best prediction) {
 		if named {
 			r = h.rules[k][1]
 		}
+		// The best rule, or none if this job or its peers lack the measure.
 		for _, by := range []measure{r.by, byNothing} {
 			x, known := d.measure(by, k)
 			if center, n, luck := h.mean(p.peers, k, by); known && n > 0 {
-				// Some names come again with the same times, and others are names of many sorts of jobs.
+				// Runs of some names take the same times, and other names are used for many sorts of jobs.
 				p.center, p.variance = center+x, float64(h.byStem[k][stem].variance(by, r.variance)*(1+1/float64(n)))+luck
 				if by == byMaps || by == byWork {
+					// A reduce's time that follows from the maps' is at least as uncertain as theirs.
 					p.variance += d.mapsDoubt
 				}
 				break

@@ -51,13 +51,14 @@ func newNodeFactors(donors []donor, o overlap) nodeFactors {
 	f := make(nodeFactors, len(sums))
 	for _, index := range slices.Sorted(maps.Keys(sums)) {
 		s := sums[index]
+		// As if nodeDoubt further times of the node had been as long as the others'.
 		f[index] = portable.Exp(s.log / (s.n + nodeDoubt))
 	}
 	return f
 }
 
-// even returns a job's times of a kind, those of reduces as after all maps, divided by the factors of their
-// nodes, and sorted.
+// even returns a job's times of a kind, sorted and divided by the factors of their nodes. Times of reduces count
+// as after all maps.
 func (h *history) even(t *Times, k job.Kind) []float64 {
 	v := t.full(k, h.overlap)
 	for i := range v {

@@ -113,6 +113,7 @@ func (r *Run) Next() (bool, error) {
 	if err != nil {
 		return false, err
 	}
+	// Before the simulation changes the fork: the first moment of every future is the present.
 	if r.done == 0 {
 		r.explain(w)
 	}
@@ -196,6 +197,7 @@ func (r *Run) Result() *Forecast {
 		default:
 			a.Known = true
 			a.End, a.Early, a.Late = at(ends, 0.5), at(ends, 0.1), at(ends, 0.9)
+			// In a simulation an output is published in no time.
 			a.End, a.Early, a.Late = a.End+commit, a.Early+commit, a.Late+commit
 		}
 		// A job that runs already has no start to predict.
@@ -226,6 +228,7 @@ func (r *Run) Gain(with *Run, id job.ID) (g Gain, ok bool) {
 	var list []time.Duration
 	done := min(r.done, with.done)
 	for n := range done {
+		// The same future of both: the difference of two medians would contain the luck of both.
 		if a, b := r.ends[i][n], with.ends[k][n]; a > 0 && b > 0 {
 			list = append(list, b-a)
 		}

@@ -252,6 +252,8 @@ func (c *Copier) read(j *job.Job, budget *int, live bool) bool {
 		c.reading = r
 		*budget -= jobCost
 		for k := range job.Kind(job.Kinds) {
+			// Every n-th done task, so that the samples are spread over the job and not of its first wave
+			// alone.
 			r.every[k] = max(1, j.Done(k)/maxSamples)
 			if live {
 				r.done[k] = make([]time.Duration, j.Total(k))
@@ -266,6 +268,8 @@ func (c *Copier) read(j *job.Job, budget *int, live bool) bool {
 			}
 			*budget--
 			if task := j.Task(r.kind, int32(r.index)); task.State() == job.TaskSucceeded {
+				// An attempt that ran at the first call still runs in the copy, or the state would be of two
+				// moments.
 				if live && !c.running[task.ID()] {
 					r.done[r.kind][r.index] = max(1, task.DoneAt())
 				}
@@ -314,6 +318,7 @@ func (c *Copier) pastOf(j *job.Job) Past {
 func (c *Copier) copyJob(j *job.Job) LiveJob {
 	r := c.reading
 	f := LiveJob{ID: j.ID(), Spec: j.Spec(), Priority: j.Priority(), Pool: j.Pool(), State: j.State(), Submitted: j.Submitted(), Done: r.done, Times: r.times}
+	// The tracker's maps may be done while the copy's last one still runs.
 	if j.MapsDone() && j.Total(job.Map) > 0 && !slices.Contains(r.done[job.Map], 0) {
 		f.MapsDoneAt = max(1, j.MapsDoneAt())
 	}
@@ -365,7 +370,7 @@ func (o overlap) full(sinceStart, sinceMaps float64) float64 {
 	return min(sinceStart, sinceMaps/(1-float64(o)))
 }
 
-// full returns the times of a kind, those of reduces as they would have been after all maps.
+// full returns the times of a kind. Reduces have the times that they would have taken after all maps.
 func (t *Times) full(k job.Kind, o overlap) []float64 {
 	v := slices.Clone(t.Seconds[k])
 	if k == job.Reduce {
@@ -389,6 +394,7 @@ func overlapOf(donors []donor) overlap {
 		var waited, after []float64
 		for n := range min(len(t.AfterMaps), len(t.Seconds[job.Reduce])) {
 			switch start, maps := t.Seconds[job.Reduce][n], t.AfterMaps[n]; {
+			// It started after the last map, so its time is all its own.
 			case maps >= start:
 				after = append(after, start)
 			case start >= 2*maps: // it waited for at least as long as it then took, so it had fetched all other outputs
@@ -402,6 +408,7 @@ func overlapOf(donors []donor) overlap {
 		slices.Sort(after)
 		// The variance of the difference of two medians is in proportion to 1/n + 1/m.
 		n := 1 / (1/float64(len(waited)) + 1/float64(len(after)))
+		// In logarithms: a ratio of a half and one of two are equally far from 1.
 		sum += float64(n * portable.Log(middle(waited)/max(minTask, middle(after))))
 		weight += n
 	}

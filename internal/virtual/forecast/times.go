@@ -67,7 +67,7 @@ func newModel(s *State, cfg *Config) *model {
 	for i := range s.Jobs {
 		m.jobs[s.Jobs[i].ID] = h.sources(&s.Jobs[i], running[s.Jobs[i].ID])
 	}
-	//house:sorted each entry sets the sources of its own job
+	//house:sorted each entry sets the sources of one job
 	for id, times := range cfg.Given {
 		if src := m.jobs[id]; src != nil {
 			for k := range job.Kind(job.Kinds) {
@@ -88,8 +88,10 @@ func (h *history) sources(j *LiveJob, r *unfinished) *[job.Kinds]source {
 	d := donor{id: j.ID, stems: stems(j.Spec.Name), times: &j.Times, tasks: [job.Kinds]int{len(j.Done[job.Map]), len(j.Done[job.Reduce])}}
 	src := &[job.Kinds]source{}
 	for k := range job.Kind(job.Kinds) {
+		// Per job and kind: finished tasks first, then running attempts, then other jobs.
 		mine := h.even(&j.Times, k)
 		count := len(mine)
+		// Finished tasks alone would be the short ones: of tasks that started together, these end first.
 		if len(r.projected[k]) > 0 && count+len(r.projected[k]) >= enoughOwn {
 			mine = append(mine, r.projected[k]...)
 			slices.Sort(mine)
@@ -97,6 +99,7 @@ func (h *history) sources(j *LiveJob, r *unfinished) *[job.Kinds]source {
 		if d.tasks[k] > 0 {
 			src[k] = h.source(&d, k, mine, count, r.ages[k])
 		}
+		// Maps come before reduces in the loop: a reduce's rule may use the maps' time of this very job.
 		if src[k].basis != fromNothing {
 			d.even[k], d.log[k] = src[k].runs[0].seconds, src[k].center
 			if k == job.Map {
@@ -123,6 +126,7 @@ func (h *history) source(d *donor, k job.Kind, mine []float64, count int, ages [
 	if len(mine) > 0 {
 		s.basis, s.count = fromOwn, count
 		own := portable.Log(max(minTask, middle(mine)))
+		// As of a mean of n log times. A median's is half as much again if they are normal.
 		doubt := h.within[k] * h.within[k] / float64(len(mine))
 		if len(p.peers) == 0 {
 			b = belief{center: own, variance: max(doubt, 0.4*0.4/float64(len(mine)))}
@@ -130,8 +134,11 @@ func (h *history) source(d *donor, k job.Kind, mine []float64, count int, ages [
 			b = b.and(own, doubt)
 		}
 	}
+	// After the combination: the ages say something about the median, whatever it was concluded from.
 	s.offsets = b.outlived(ages, h.within[k])
+	// Never quite sure and never quite lost: e to the power of 1 is a factor of 2.7 to either side.
 	s.center, s.spread = b.center, min(1, max(0.03, math.Sqrt(b.variance)))
+	// Enough own times have the job's own shape. Before, a future takes the shape of one earlier run.
 	if len(mine) >= enoughOwn || len(p.peers) == 0 {
 		s.runs = []run{h.run(mine, b.center)}
 		return s
@@ -194,6 +201,7 @@ func (h *history) running(s *State) map[job.ID]*unfinished {
 				continue
 			}
 			age = h.overlap.full(age, (s.At - j.MapsDoneAt).Seconds())
+		// On an average node and for a mean split, so that it can be pooled with the others.
 		case a.ID.Kind == job.Map:
 			slower *= sizeFactor(j.splitBytes(a.ID.Index), j.Times.SplitBytes)
 			if told(a.Progress) >= leastTold {
@@ -304,6 +312,8 @@ func (m *model) drawJob(future int, id job.ID, k job.Kind) (drawn, bool) {
 
 // attemptDraw returns the numbers of an attempt in a future.
 func (m *model) attemptDraw(future int, a job.AttemptID) draw {
+	// The name of an attempt and nothing else: a task has the same luck in every variant, whenever and
+	// wherever it starts there. The number is in it, so a retry has other luck.
 	id := uint64(a.Job)<<33 ^ uint64(a.Kind)<<32 ^ uint64(uint32(a.Index)) ^ uint64(a.Number)<<60
 	return m.drawOf(future, id^1<<63)
 }
@@ -315,6 +325,8 @@ const shapeWeight = 8
 // slow tasks yet, so some draws take the shape of the times of all jobs.
 func (d *drawn) sample(u float64) float64 {
 	if n := float64(len(d.seconds)); len(d.shape) >= 4*enoughOwn && n < maxSamples {
+		// One draw selects and is then stretched to 0…1 again, so each attempt uses one number whatever the
+		// branch.
 		if part := shapeWeight / (n + shapeWeight); u < part {
 			return max(minTask, float64(d.factor*middle(d.seconds)*quantile(d.shape, u/part)))
 		} else {
@@ -331,6 +343,7 @@ func (d *drawn) sampleAbove(u, least float64) float64 {
 		// It has outlived all known ones. The longer it lasts, the longer it will.
 		return float64(least * (1 + float64(0.6*u)))
 	}
+	// Slightly more than its age: an attempt that is still running ends after now.
 	return max(float64(least*1.001), float64(d.factor*quantile(d.seconds, below+float64(u*(1-below)))))
 }
 

@@ -39,7 +39,7 @@ const (
 	LikeOthers Machine = iota
 	// NewMachine is a machine for each node, on which nothing else runs.
 	NewMachine
-	// PresentMachine is that of the node that is copied.
+	// PresentMachine is the machine of the node that is copied.
 	PresentMachine
 )
 
@@ -63,7 +63,10 @@ const MaxNewNodes = 10_000
 // With returns a State with a change. The receiver does not change.
 func (s *State) With(v Variant) (*State, error) {
 	c := *s
+	// One level deep: a change replaces whole entries or fields, never an element of a slice within one.
 	c.Nodes, c.Jobs, c.Running = slices.Clone(s.Nodes), slices.Clone(s.Jobs), slices.Clone(s.Running)
+	// Priorities and kills first: they name jobs of the state, and ids of submitted jobs are not known
+	// before.
 	for _, p := range v.Priorities {
 		j := c.job(p.Job)
 		if j == nil {
@@ -82,6 +85,7 @@ func (s *State) With(v Variant) (*State, error) {
 		return nil, err
 	}
 	if v.Slots != [job.Kinds]int{} {
+		// A further node and not wider ones: policies that count slots by node keep their counts.
 		c.Nodes = append(c.Nodes, Node{Index: -1, Spec: cluster.Spec{Name: "more-slots", MapSlots: v.Slots[job.Map], ReduceSlots: v.Slots[job.Reduce]}})
 	}
 	for i := range v.Submit {
@@ -102,6 +106,8 @@ func (s *State) changeNodes(n int, on Machine) error {
 			return fmt.Errorf("%d fewer nodes: the cluster has only %d", -n, len(s.Nodes))
 		}
 		gone := map[string]bool{}
+		// Their attempts become pending tasks and run again elsewhere, as after the loss of a node. Their
+		// tasks that are done stay done: outputs are not lost in futures.
 		for _, node := range s.Nodes[len(s.Nodes)+n:] {
 			gone[node.Spec.Name] = true
 		}
@@ -115,6 +121,7 @@ func (s *State) changeNodes(n int, on Machine) error {
 	s.Added += n
 	shares := on == PresentMachine || on == LikeOthers && s.oneMachine()
 	for range n {
+		// A closed node is a copy's last resort, when there is no other.
 		like := s.Nodes[max(0, slices.IndexFunc(s.Nodes, func(n Node) bool { return !n.Closed }))]
 		host := ""
 		if shares {
@@ -146,6 +153,7 @@ func (s *State) submit(n *NewJob) error {
 	for k, tasks := range [job.Kinds]int{len(n.Spec.Splits), n.Spec.Reduces} {
 		j.Done[k] = make([]time.Duration, tasks)
 		if x := n.Seconds[k]; x > 0 {
+			// As many as make a job's own times count alone.
 			j.Times.Seconds[k] = slices.Repeat([]float64{max(x, minTask)}, enoughOwn)
 		}
 	}

@@ -64,9 +64,11 @@ func Draw(c Chart) *svg.Figure {
 		y.add(l.At)
 	}
 	p.X.Low, p.X.High = x.low, x.high
+	// After limits and error bars, which must be inside, too.
 	p.Y.Low, p.Y.High = room(y, c.LogY, len(c.Groups) > 0)
 	if len(c.Groups) > 0 {
 		p.X.Names = c.Groups
+		// Group k is around the position k.
 		p.X.Low, p.X.High = -0.5, float64(len(c.Groups))-0.5
 		bars(f, &c)
 	} else {
@@ -108,11 +110,15 @@ func room(y interval, log, bars bool) (low, high float64) {
 	const part = 0.05
 	switch {
 	case log:
+		// A logarithmic axis has no 0. Ratios and slowdowns begin at 1, so this is where they are compared
+		// from.
 		if y.high *= 1 + part; y.low >= 1 {
 			y.low = 1
 		}
 	case y.low < 0:
 		y.low, y.high = y.low*(1+part), max(y.high*(1+part), 0)
+	// Bars always begin at 0, because their lengths are compared. A line does if that costs less than half of
+	// the plot.
 	case bars || y.low < y.high/2:
 		y.low, y.high = 0, y.high*(1+part)
 	default:
@@ -150,6 +156,8 @@ func lines(f *svg.Figure, c *Chart) {
 			}
 		}
 		if len(points) > 0 {
+			// The colour is the position in the chart and not among the lines that have points: a policy has
+			// one colour in all plots of a study.
 			list = append(list, namedPoints{s.Name, points, i})
 		}
 	}

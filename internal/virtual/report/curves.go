@@ -26,6 +26,7 @@ type Line struct {
 // SlowdownCDF draws the cumulative distribution of slowdowns, one line for each policy.
 // It omits lines without values.
 func SlowdownCDF(lines []Line) *svg.Figure {
+	// At least the range from 1 to 2, so that a study without waiting is a steep line and not an empty axis.
 	low, high := 1., 2.
 	var curves []namedPoints
 	for i, l := range lines {
@@ -34,6 +35,7 @@ func SlowdownCDF(lines []Line) *svg.Figure {
 		}
 		v := slices.Sorted(slices.Values(l.Values))
 		low, high = min(low, v[0]), max(high, v[len(v)-1])
+		// From 0, or the first step would begin in mid-air.
 		points := []svg.Point{{X: v[0], Y: 0}}
 		for k, x := range v {
 			points = append(points, svg.Point{X: x, Y: float64(k+1) / float64(len(v))})
@@ -41,6 +43,8 @@ func SlowdownCDF(lines []Line) *svg.Figure {
 		curves = append(curves, namedPoints{l.Name, points, i})
 	}
 	f := &svg.Figure{Title: "Slowdown of jobs", Panels: []*svg.Panel{{Height: panelHeight,
+		// A slowdown of 0 is possible for jobs whose time alone is unknown, and has no place on a logarithmic
+		// axis.
 		X: svg.Axis{Label: "slowdown (response time / time alone)", Log: true, Low: max(low, 1e-3), High: high * 1.02},
 		Y: svg.Axis{Label: "part of the jobs", Low: 0, High: 1}}}}
 	for k, x := range curves {
@@ -127,6 +131,8 @@ func QueueLength(runs []Timeline) *svg.Figure {
 	most := 0.
 	for i, r := range runs {
 		c := r.Courses.System
+		// The peak of merged spans: an average of 0.3 jobs means nothing, and a short burst must stay
+		// visible.
 		points := append(steps(c.Peaks(r.End), c.Width, r.End, slices.Max[[]float64]), svg.Point{X: r.End.Seconds(), Y: 0})
 		for _, p := range points {
 			most = max(most, p.Y)

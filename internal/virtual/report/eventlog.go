@@ -38,6 +38,7 @@ func silent(ev tracker.Event, effects []tracker.Effect) bool {
 	if len(effects) > 0 {
 		return false
 	}
+	// Ticks and idle heartbeats are most of a run's events. A submission without effects stays: it is input.
 	switch e := ev.(type) {
 	case *tracker.Tick:
 		return true
@@ -119,6 +120,7 @@ func (l *parquetLog) flush() {
 	if l.err == nil {
 		_, l.err = l.w.Write(l.rows)
 	}
+	// Also after an error, or the rows of a long run would fill the memory.
 	l.rows = l.rows[:0]
 }
 

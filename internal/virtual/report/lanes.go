@@ -61,9 +61,12 @@ func NewLanes(c *workload.Cluster, jobs []workload.Job) *Lanes {
 	}
 	l.every = max(1, (l.total+maxLanes-1)/maxLanes)
 	l.nodes = make([]*laneNode, len(slots))
+	// Every n-th and not the first n: groups of a cluster are listed one after the other, and each should be
+	// seen.
 	for i := 0; i < len(slots); i += l.every {
 		l.nodes[i] = &laneNode{taken: make([]job.AttemptID, slots[i]), from: make([]time.Duration, slots[i])}
 	}
+	// It started before the chart, in a run that continues from a state.
 	return l
 }
 
@@ -76,6 +79,7 @@ func (l *Lanes) Observe(e *sim.Event) {
 			n.take(e)
 		}
 	case sim.AttemptEnded:
+		// Events come in the order of time, so the last one is the latest.
 		l.longest = e.At
 		if n := l.nodes[e.Node]; n != nil {
 			l.leave(n, e)
@@ -90,10 +94,13 @@ func (l *Lanes) Observe(e *sim.Event) {
 func (n *laneNode) take(e *sim.Event) {
 	free := job.AttemptID{}
 	at := slices.Index(n.taken, free)
+	// By the kind of slot and not of task: a lent slot stays where it is.
 	if e.Slot == job.Reduce && at >= 0 {
 		for at = len(n.taken) - 1; n.taken[at] != free; at-- {
 		}
 	}
+	// Slots may be turned into the other kind while attempts still run in them, so a node can have more for a
+	// moment.
 	if at < 0 {
 		at = len(n.taken)
 		n.taken, n.from = append(n.taken, free), append(n.from, 0)
@@ -109,6 +116,7 @@ func (l *Lanes) leave(n *laneNode, e *sim.Event) {
 	n.taken[at] = job.AttemptID{}
 	switch {
 	case l.until > 0:
+	// The chart ends here and says so, and its axis still has the whole run.
 	case len(l.bars) == maxBars:
 		l.until = e.At
 	default:
@@ -136,6 +144,7 @@ func (l *Lanes) tones() (of []int, what string, names []string) {
 			}
 			of[i] = at
 		}
+		// One name would colour everything alike.
 		if len(names) > 1 && len(names) <= svg.Colours {
 			return of, by.what, names
 		}

@@ -69,6 +69,8 @@ func Jobs(run RunRow, jobs []workload.Job, r *sim.Result, alone []time.Duration,
 		row := JobRow{Policy: run.Policy, Seed: run.Seed, Index: int64(i), Name: j.Name, Class: collect.ClassOf(j),
 			Pool: collect.PoolOf(j), User: j.User, State: x.State.String(), Maps: int64(j.Count(job.Map)), Reduces: int64(j.Count(job.Reduce)),
 			Submitted: at(x.Submitted), Started: at(x.Started), MapsDone: at(x.MapsDone), Ended: at(x.Ended),
+			// -1 and not an empty cell or NaN: both tables have the same numbers, and tools read -1 without
+			// options.
 			Response: -1, Slowdown: -1, Alone: alone[i].Seconds(),
 			NodeLocal: int64(x.Maps[cluster.NODE]), RackLocal: int64(x.Maps[cluster.RACK]), OffRack: int64(x.Maps[cluster.ANY]),
 			Attempts: int64(u.Attempts), Copies: int64(u.Copies),

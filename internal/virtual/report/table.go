@@ -133,6 +133,8 @@ var against = map[string]string{"alone": "the job alone", "ideal": "the job's id
 func Comparison(out io.Writer, s *Study) error {
 	w := bufio.NewWriter(out)
 	groups := grouped(s.Runs)
+	// The first run describes all: jobs, deadlines and machines are of the workload and the cluster, which
+	// all share.
 	head := groups[0][0]
 	fmt.Fprintf(w, "%s%s; times in seconds, slowdowns against %s\n", terminal.Plural(head.Jobs.All, "job"), seeds(groups), against[s.Slowdown])
 	if s.World != "" {
@@ -184,6 +186,7 @@ func Pairs(w io.Writer, pairs []collect.Pair) {
 	last := ""
 	for _, p := range pairs {
 		name := p.Policy
+		// The policy's name is on its first line only.
 		if name == last {
 			name = ""
 		}
@@ -340,6 +343,8 @@ func gapBefore(heading string) int {
 // group.
 func makeRoom(widths []int, above []string) {
 	group := 0
+	// From the right, since a heading is above the first column of its group, whose width is known after the
+	// others'.
 	for i := len(widths) - 1; i > 0; i-- {
 		group += widths[i]
 		if above[i] == "" {

@@ -187,7 +187,7 @@ func (x *Files) observe(r *run) error {
 	t := report.NewTable[report.AttemptRow](csv, parquet)
 	x.tasks = append(x.tasks, t)
 	r.more = append(r.more, report.Attempts{Table: t})
-	// A plot of slots shows one seed; the bars of all would be megabytes that nobody compares.
+	// A plot of slots shows one seed; the bars of all would be megabytes.
 	if r.draft == x.study.drafts[0] {
 		r.lanes = report.NewLanes(&x.study.cfg.Cluster, r.draft.jobs)
 		r.more = append(r.more, r.lanes)

@@ -373,7 +373,7 @@ func (p *Policies) UsePools(file string) (warnings []string, err error) {
 	}
 	accepted := false
 	for _, m := range p.list {
-		// A policy is asked by building one, since its parts decide, and they may be of other packages.
+		// Only a built policy can answer: its parts decide, and they may be of other packages.
 		made, err := p.Build(m.spec, 0)
 		if err != nil {
 			return nil, err

@@ -108,7 +108,7 @@ func DigestJobs(jobs []workload.Job) string {
 		j := &jobs[i]
 		fmt.Fprintf(h, "%q %q %q %s %d %d %v %d %d\n", j.Name, j.App, j.Class, requestText(&j.Request),
 			j.Submit, j.Plan, j.After, j.Count(job.Map), j.Count(job.Reduce))
-		// Only where it is set, so the digests of all other jobs stay as they are in published records.
+		// Only where it is set, so the digests of all other jobs equal the published ones.
 		if j.Resident != 0 {
 			fmt.Fprintf(h, "resident %d\n", j.Resident)
 		}

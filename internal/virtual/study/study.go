@@ -265,7 +265,7 @@ func (s *Study) Run(ctx context.Context) error {
 		if r.trace != nil {
 			configs[i].Trace = r.trace.Write
 		}
-		// Policy auto simulates futures of its own, which sim cannot import.
+		// Policy auto simulates futures with package forecast, which sim cannot import.
 		forecast.Choosing(&configs[i])
 	}
 	s.phase("simulating", len(all)/len(s.drafts))

@@ -7,6 +7,12 @@
 //
 // Every parameter is one Key. The table of keys is the only place that knows their names,
 // so the file, the command line and the documentation cannot differ.
+// A file is read in two passes: base first, wherever it is in the file, then the other keys in their order.
+// So a key never depends on the keys around it, and a world equals its base with the named changes.
+//
+// To add a parameter: a field of sim.ModelConfig whose zero value means "as before", and a row of keys. Then
+// add its line to docs/formats/world.md, which a test compares with the table. The zero value matters:
+// records leave out empty members, so published digests of worlds stay the same (study.WorldOf).
 package world
 
 import (
@@ -65,6 +71,8 @@ func Worlds() []Named {
 	return []Named{
 		{Default, "a cluster of slotwise: ends of tasks are reported at once, and new work is offered at once; nothing fails and daemons take no time", slotwise},
 		{"slotwise-cluster", fmt.Sprintf("slotwise with the processor time that profiles, which are measured in one process, do not have: %v for an attempt that sleeps, %v for one that works, and %v for each MB of map output", clusterStart, clusterAttempt, clusterShuffle), slotwiseCluster},
+		// ideal and the papers' worlds have no Outliers and no Distance: ideal has no luck, and the papers
+		// measured one cluster each, and describe no network.
 		{"ideal", "also no heartbeat delays anything: nodes send one each 100 ms, however many there are", func() sim.ModelConfig {
 			return sim.ModelConfig{Heartbeat: "fixed:100ms", EndsByRule: true, AsRun: true, ShuffleShare: -1, Contention: true}
 		}},
@@ -195,6 +203,7 @@ func (r *reader) base(root *yaml.Node) {
 				r.fail(root.Content[i+1], "base: %s", err)
 				return
 			}
+			// The model that is returned also after an error: callers check the error first.
 			r.model = m
 		}
 	}
@@ -227,6 +236,7 @@ func (r *reader) mapping(n *yaml.Node, prefix string) {
 			r.list(value, name, r.slow)
 		case name == "background":
 			r.list(value, name, r.background)
+		// One level of groups: no parameter has two dots.
 		case value.Kind == yaml.MappingNode && strings.Count(prefix, ".") == 0 && isGroup(name):
 			r.mapping(value, name+".")
 		case value.Kind != yaml.ScalarNode:
@@ -266,6 +276,7 @@ func (r *reader) list(n *yaml.Node, name string, read func(n *yaml.Node, fields 
 // errors; a missing one keeps the zero value.
 func take(fields map[string]string, set map[string]func(string) error) error {
 	var errs []error
+	// Sorted, so that the errors of an entry have one order.
 	for _, name := range sorted(fields) {
 		f, ok := set[name]
 		if !ok {

@@ -38,6 +38,7 @@ func (p *Problem) baseline() Candidate { return Candidate{p.Policy, p.Set} }
 // searched, the named policies follow that a running cluster can have, because each is a
 // composition that somebody has thought about. The others draw parts and parameters.
 func (p *Problem) draw(n int, parts []string) ([]Candidate, error) {
+	// Separate from the simulator's draws: another number of candidates must not change the runs.
 	g := rand.New(rand.NewPCG(p.Seed, 0x70e))
 	base, err := p.Registry.Describe(p.Policy)
 	if err != nil {
@@ -59,6 +60,7 @@ func (p *Problem) draw(n int, parts []string) ([]Candidate, error) {
 		}
 	}
 	// Small spaces have fewer candidates than n.
+	// A bound, because a small space has fewer than n candidates, and draws repeat.
 	for range 50 * n {
 		if len(all) == n {
 			break
@@ -103,6 +105,7 @@ func (p *Problem) drawParams(g *rand.Rand, c Candidate) Candidate {
 	}
 	for _, part := range info.Parts {
 		for _, x := range part.Params {
+			// The user's own settings are not searched.
 			if _, fixed := c.Set[x.Name]; len(x.Tune) < 2 || fixed {
 				continue
 			}

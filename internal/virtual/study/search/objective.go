@@ -81,6 +81,7 @@ func (o Objective) score(r, baseline *collect.Report) (float64, error) {
 	sum := 0.0
 	for _, t := range o {
 		own, base := t.Measure.Of(r), t.Measure.Of(baseline)
+		// Inverted, so that the term is small where the measure is large.
 		if t.Measure.Better == collect.Larger {
 			own, base = base, own
 		}

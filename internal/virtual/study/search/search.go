@@ -107,6 +107,8 @@ func (p *Problem) run(ctx context.Context, trials []trial) ([]collect.Observed, 
 			out[i].Report = collectors[i].Report(r, collect.BoundsOf(trials[i].cluster, trials[i].sample.jobs, p.Model))
 			out[i].Report.Seed = trials[i].sample.seed
 			jobs := trials[i].sample.jobs
+			// Each run by itself, unlike in a study: candidates come and go between rounds, and a common
+			// warm-up would depend on who else is in the round.
 			warm.LeaveOut(fixed, out[i:i+1], nil, func(uint64) []workload.Job { return jobs })
 			// A report that contradicts itself must not win a search.
 			errs[i] = out[i].Report.Check()

@@ -102,12 +102,14 @@ func Size(ctx context.Context, p *Problem, g Goal, seeds, most int, progress fun
 		if met {
 			break
 		}
+		// No size meets the goal. The result still has the tried sizes, which say by how much.
 		if high == most {
 			s.out.Record, err = s.p.record(s.out)
 			return s.out, err
 		}
 		low, high = high, min(2*high, most)
 	}
+	// low misses the goal and high meets it, all the way.
 	for high-low > 1 {
 		middle := (low + high) / 2
 		met, err := s.try(ctx, middle)
@@ -149,6 +151,7 @@ func (s *sizer) try(ctx context.Context, nodes int) (bool, error) {
 	t := Tried{Nodes: nodes}
 	value, err := s.value(ctx, &cluster)
 	switch {
+	// An interrupted size must not count as one that misses the goal.
 	case ctx.Err() != nil:
 		return false, context.Cause(ctx)
 	case err != nil:
@@ -172,6 +175,7 @@ func (s *sizer) value(ctx context.Context, c *workload.Cluster) (float64, error)
 		if err != nil {
 			return 0, err
 		}
+		// The time alone on this very size: slowdowns against a larger cluster would be another measure.
 		x, err := s.p.measured(ctx, c, seed, jobs)
 		if err != nil {
 			return 0, err
@@ -184,11 +188,13 @@ func (s *sizer) value(ctx context.Context, c *workload.Cluster) (float64, error)
 	}
 	sum := 0.
 	for _, r := range runs {
+		// A mean over the jobs that ended would be best where only the short ones do.
 		if r.Report.Jobs.Succeeded < r.Report.Jobs.All {
 			return 0, fmt.Errorf("only %d of %d jobs succeed", r.Report.Jobs.Succeeded, r.Report.Jobs.All)
 		}
 		sum += s.goal.Measure.Of(r.Report)
 	}
+	// The mean over seeds, and not each seed: the goal is about the workload and not about a draw.
 	return sum / float64(len(runs)), nil
 }
 
@@ -206,6 +212,7 @@ func (s *sizer) check(ctx context.Context, most int) error {
 	}
 	var odd []string
 	for _, t := range s.out.Tried {
+		// All tried sizes, not the neighbours alone: the doubling may have passed an odd one.
 		if t.Met != (t.Nodes >= n) {
 			odd = append(odd, strconv.Itoa(t.Nodes))
 		}

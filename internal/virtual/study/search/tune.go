@@ -94,6 +94,7 @@ func Tune(ctx context.Context, p *Problem, o TuneOptions) (*Tuning, error) {
 		}
 	}
 	out := &Tuning{Policy: p.Policy, Measure: o.Objective.String()}
+	// The comparison on the held-out part is a part of the budget: two runs for each sample.
 	n := most(o.Budget - 2*len(test))
 	if n < keep {
 		return nil, fmt.Errorf("a budget of %d runs is too small: the comparison on the held-out part takes %d, and the least is %d",
@@ -132,11 +133,14 @@ func (t *Tuning) halve(candidates []Candidate, scores []float64, jobs int) []Can
 	for k := range order {
 		order[k] = k
 	}
+	// Stable, and the unchanged policy is the first: of equal scores it wins, so no setting is advised that
+	// changes nothing.
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(scores[a], scores[b]) })
 	best := order[0]
 	t.Rounds = append(t.Rounds, Round{len(candidates), jobs, math.Abs(scores[best])})
 	t.Training.Default, t.Training.Best = math.Abs(scores[0]), math.Abs(scores[best])
 	t.Best = candidates[best]
+	// Always: the next round needs its score on more jobs, and sums of measures are relative to it.
 	kept := []Candidate{candidates[0]}
 	for _, k := range order {
 		if k != 0 && len(kept) < survivors(len(order)) {
@@ -163,6 +167,7 @@ func needs(n int) int {
 // most returns the largest number of candidates with which a search needs at most that many
 // runs.
 func most(runs int) int {
+	// needs grows with n, and is cheap.
 	n := 0
 	for needs(n+1) <= runs {
 		n++
@@ -196,6 +201,7 @@ func (p *Problem) split(ctx context.Context, heldOut float64) (parts, test []*sa
 		test = append(test, s)
 	}
 	// Prefixes, because the search discards most settings after a part of the jobs.
+	// A ninth, a third and the whole.
 	for share := keep * keep; share >= 1; share /= keep {
 		part := between(jobs, 0, cut/time.Duration(share))
 		if len(part) == 0 {
@@ -207,6 +213,7 @@ func (p *Problem) split(ctx context.Context, heldOut float64) (parts, test []*sa
 		}
 		parts = append(parts, s)
 	}
+	// cut > last: jobs are drawn, so other seeds are other jobs.
 	for i := uint64(1); len(test) < heldOutSeeds && cut > last; i++ {
 		other, err := p.Workload.Source.Jobs(p.Seed + i)
 		if err != nil {
@@ -279,6 +286,7 @@ func (p *Problem) compare(ctx context.Context, o Objective, test []*sample, best
 		return nil, fmt.Errorf("on the held-out part: %w", err)
 	}
 	for i := range runs {
+		// Names of the comparison's rows; both have the name of the same policy otherwise.
 		if runs[i].Report.Policy = "tuned"; i >= len(test) {
 			runs[i].Report.Policy = "default"
 		}

@@ -72,6 +72,8 @@ type draw struct {
 }
 
 // seedOf returns the seed that the jobs of a run are drawn with.
+// The jobs of a trace are the same for every seed, so one list and one digest serve all; the seed still
+// selects the simulator's draws.
 func (p *Plan) seedOf(seed uint64) uint64 {
 	if p.fixed() {
 		return p.Spec.Seeds.From
@@ -90,6 +92,8 @@ func (p *Plan) drawAll() error {
 			if x.draws[seed] != nil {
 				continue
 			}
+			// Kept for their digest and counts alone: the lists of all seeds together may not fit into
+			// memory.
 			list, err := x.workload.Source.Jobs(seed)
 			if err != nil {
 				return fmt.Errorf("workload: %w", err)
@@ -134,8 +138,8 @@ type inputs struct {
 	Format  int
 	Program string
 	Jobs    string
-	// Origin is not in Jobs: a world charges the maps of a trace for distance, and not those of a
-	// mix with the same tasks.
+	// Origin is not in Jobs: a world charges the maps of a trace for distance, but the same maps of a mix
+	// cost nothing.
 	Origin    workload.Origin `json:",omitempty"`
 	Swaps     []workload.Swap
 	Load      float64
@@ -163,6 +167,7 @@ func (c *Cell) inputs() inputs {
 // digest returns the key of the cell's result.
 func (c *Cell) digest() string {
 	in := c.inputs()
+	// The label is left out: another spelling of the same parameters is the same run.
 	in.Policy, in.Set, in.Files, in.Reference, in.Autoscale = c.policy.name, c.policy.set, c.policy.files, c.policy.reference, c.scale
 	return in.digest()
 }
@@ -200,6 +205,7 @@ type ground struct {
 // prepare returns the cell's ground and makes it on the first call. Each call must be
 // followed by finish.
 func (c *Cell) prepare(g *ground, store *Store, stop func() error) error {
+	// Held during the runs of jobs alone: other cells of the ground need the result and would make it again.
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.jobs != nil {

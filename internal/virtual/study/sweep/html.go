@@ -82,6 +82,8 @@ func (r *Result) means(at point) []mean {
 			list = append(list, mean{row.Label(), row.Kind == "reference", make([]float64, n), slices.Repeat([]float64{math.NaN()}, n), slices.Repeat([]float64{math.NaN()}, n)})
 			counts = append(counts, 0)
 		}
+		// The policy stays in the list without a value, so that a failed one is a row of dashes and not a
+		// gap.
 		if row.State != "ok" {
 			continue
 		}
@@ -89,6 +91,7 @@ func (r *Result) means(at point) []mean {
 		for k, name := range r.plan.Spec.Measures {
 			v := row.measure(name)
 			list[i].values[k] += v
+			// Not min(NaN, v), which is NaN.
 			if counts[i] == 1 {
 				list[i].low[k], list[i].high[k] = v, v
 			}
@@ -135,6 +138,7 @@ func (r *Result) Plots() []Plot {
 // worlds, the rules of import, and with several loads the settings of autoscale.
 func (r *Result) planes(cluster string) []point {
 	scales := r.plan.scales
+	// With one load the settings of autoscale are groups of bars in one plot.
 	if len(r.plan.Spec.Loads) == 1 {
 		scales = scales[:1]
 	}
@@ -159,6 +163,7 @@ func (r *Result) chart(k int, at point) report.Chart {
 	if at.imported != "" {
 		c.Title += ", import " + at.imported
 	}
+	// A line needs ascending positions, whatever the order in the file is.
 	loads := slices.Sorted(slices.Values(s.Loads))
 	at.load = loads[0]
 	if len(loads) == 1 && len(r.plan.scales) > 1 {
@@ -175,6 +180,7 @@ func (r *Result) chart(k int, at point) report.Chart {
 			case !m.reference:
 				c.Groups, bars.Y = append(c.Groups, m.label), append(bars.Y, m.values[k])
 				r.addRange(&bars, &m, k)
+			// References are lines across the bars: a reader compares each policy with them.
 			case !math.IsNaN(m.values[k]):
 				c.Limits = append(c.Limits, report.Limit{Name: m.label, At: m.values[k]})
 			}
@@ -183,22 +189,32 @@ func (r *Result) chart(k int, at point) report.Chart {
 		c.LogY = wide(append(slices.Clone(bars.Y), limits(c.Limits)...))
 		return c
 	}
-	for i, load := range loads {
+	var places []point
+	for _, load := range loads {
 		at.load = load
+		places = append(places, at)
+	}
+	r.over(&c, k, places)
+	for j := range c.Series {
+		c.Series[j].X = loads
+	}
+	return c
+}
+
+// over gives a chart a series for each policy, with the mean of the k-th measure at each place.
+func (r *Result) over(c *report.Chart, k int, places []point) {
+	var all []float64
+	for i, at := range places {
 		for j, m := range r.means(at) {
 			if i == 0 {
 				c.Series = append(c.Series, report.Series{Name: m.label, Hollow: m.reference})
 			}
-			c.Series[j].X, c.Series[j].Y = append(c.Series[j].X, load), append(c.Series[j].Y, m.values[k])
+			c.Series[j].Y = append(c.Series[j].Y, m.values[k])
 			r.addRange(&c.Series[j], &m, k)
+			all = append(all, m.values[k])
 		}
 	}
-	var all []float64
-	for _, x := range c.Series {
-		all = append(all, x.Y...)
-	}
 	c.Ranges, c.LogY = r.ranges(), wide(all)
-	return c
 }
 
 // ranges describes what error bars show, or returns "" if there is one seed and so no range.
@@ -220,22 +236,15 @@ func (r *Result) addRange(s *report.Series, m *mean, k int) {
 // scaleChart completes the plot of a measure over the settings of autoscale.
 func (r *Result) scaleChart(k int, at point, c report.Chart) report.Chart {
 	c.X, c.Groups = "", r.plan.scales
-	var all []float64
-	for i, scale := range r.plan.scales {
+	var places []point
+	for _, scale := range r.plan.scales {
 		at.autoscale = scale
-		for j, m := range r.means(at) {
-			if i == 0 {
-				c.Series = append(c.Series, report.Series{Name: m.label, Hollow: m.reference})
-			}
-			c.Series[j].Y = append(c.Series[j].Y, m.values[k])
-			r.addRange(&c.Series[j], &m, k)
-			all = append(all, m.values[k])
-		}
+		places = append(places, at)
 	}
+	r.over(&c, k, places)
 	c.Series = slices.DeleteFunc(c.Series, func(x report.Series) bool {
 		return !slices.ContainsFunc(x.Y, func(y float64) bool { return !math.IsNaN(y) })
 	})
-	c.Ranges, c.LogY = r.ranges(), wide(all)
 	return c
 }
 

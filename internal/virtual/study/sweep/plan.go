@@ -153,6 +153,7 @@ func (p *Plan) readCluster(a *ClusterAxis) error {
 			return err
 		}
 		g := c.Groups[0]
+		// The whole short form in the name: rows of a table must say which nodes they are of.
 		p.clusters = append(p.clusters, &clusterPoint{strings.TrimPrefix(fmt.Sprintf("%s nodes=%d,maps=%d,reduces=%d,racks=%d", name, g.Count, g.MapSlots, g.ReduceSlots, c.Racks), " "), c})
 	}
 	return nil
@@ -207,6 +208,7 @@ func (p *Plan) readWorlds() error {
 	for i, a := range p.Spec.Worlds {
 		name := cmp.Or(a.Name, world.Default)
 		base, err := world.Lookup(name)
+		// A known name first: a file called slotwise beside the study must not replace the world.
 		if _, missing := os.Stat(p.path(name)); err != nil && missing == nil {
 			base, err = study.ReadWorld(p.path(name))
 		}
@@ -270,6 +272,7 @@ func (p *Plan) readPolicies() error {
 			q := &policyPoint{label: label(a.Name, set), name: a.Name, set: set,
 				policies: study.NewPolicies(p.options.Registry, []string{a.Name})}
 			for _, key := range slices.Sorted(maps.Keys(set)) {
+				// One by one, so that the error names the key.
 				if err := q.policies.Set(map[string]string{key: set[key]}); err != nil {
 					return fmt.Errorf("policies: %s: %s: %w", a.Name, key, err)
 				}
@@ -308,6 +311,7 @@ func (p *Plan) configure(q *policyPoint, file string, use func(string) ([]string
 	if file == "" {
 		return 0
 	}
+	// Not an error here: a file of pools is for the policies with pools, and others of the study have none.
 	warnings, err := use(p.path(file))
 	if err != nil {
 		return 0
@@ -352,6 +356,7 @@ func (p *Plan) readWorkloads(ctx context.Context) error {
 	if len(scales) == 0 {
 		scales = []float64{1}
 	}
+	// Before the reading: each combination reads the trace again.
 	if n := len(sets) * len(scales); n > maxImports {
 		return fmt.Errorf("data-scale and trace-set have %d combinations, at most %d are possible", n, maxImports)
 	}
@@ -370,6 +375,8 @@ func (p *Plan) readWorkloads(ctx context.Context) error {
 			p.imports = append(p.imports, x)
 		}
 	}
+	// The first combination gives the study its name, its swaps, and whether its jobs are fixed. All
+	// combinations are of one file, so they agree in these.
 	p.Workload = p.imports[0].workload
 	return unique("data-scale and trace-set", p.imports, func(x *importPoint) string { return x.name })
 }
@@ -420,6 +427,8 @@ func (p *Plan) fill() error {
 	if n > maxCells {
 		return fmt.Errorf("the grid has %d runs, at most %d are possible", n, maxCells)
 	}
+	// The seed outside of all other axes: cells of one seed share its list of jobs, which can then be freed.
+	// The policies innermost: they share the times alone (ground).
 	for _, x := range p.imports {
 		for i := range s.Seeds.Count {
 			for _, load := range s.Loads {
@@ -471,6 +480,7 @@ func (p *Plan) makeRecord() error {
 			if err != nil {
 				return fmt.Errorf("%s: %w", use, err)
 			}
+			// As the study spells it: a record must not depend on the directory in which somebody runs it.
 			f.Name = name
 			r.Files = append(r.Files, f)
 		}
@@ -482,6 +492,7 @@ func (p *Plan) makeRecord() error {
 	}
 	f.Name = path
 	r.Files = append(r.Files, f)
+	// A map's order would give another record, and so another digest, in each run.
 	slices.SortFunc(r.Files, func(a, b report.File) int { return cmp.Or(cmp.Compare(a.Use, b.Use), cmp.Compare(a.Name, b.Name)) })
 	for _, x := range p.imports {
 		for _, seed := range slices.Sorted(maps.Keys(x.draws)) {

@@ -171,6 +171,8 @@ func (p *Plan) Result(store *Store) (*Result, error) {
 	if p.record != nil {
 		r := *p.record
 		id := study.RecordID(&r)
+		// Before the rows get Program and Record: the digest is of numbers, and another build that computes
+		// the same ones must give the same digest.
 		r.Result = study.DigestOf([]any{out.Rows, out.Pairs})
 		out.Record = &r
 		for _, row := range out.Rows {
@@ -195,6 +197,7 @@ func (r *Result) point(store *Store, cells []int) error {
 		return err // Read has checked the rule
 	}
 	jobs := func(seed uint64) []workload.Job { return x.jobs[seed] }
+	// One warm-up for all policies of the point, so they are compared on the same jobs.
 	warmed := rule.LeaveOut(r.plan.fixed(), x.policies, x.references, jobs)
 	if warmed != nil {
 		r.warmed[c.point()] = warmed
@@ -202,6 +205,7 @@ func (r *Result) point(store *Store, cells []int) error {
 	for _, b := range x.bounds {
 		warmed.Apply(b, x.jobs[b.Seed])
 	}
+	// After the warm-up, which changes the reports.
 	for k, i := range x.rows {
 		r.Rows[i] = r.plan.Cells[i].row(x.outcomes[k])
 		if warmed != nil {
@@ -267,6 +271,7 @@ func (x *pointRuns) lookUp(store *Store, c *Cell) error {
 	}
 	defer d.release()
 	x.jobs[c.Seed] = scaled(base, c.Load)
+	// The store has them unless somebody has removed files; then they are computed again.
 	x.alone[c.Seed], err = c.alone(x.jobs[c.Seed], store, func() error { return nil })
 	return err
 }
@@ -321,6 +326,7 @@ func (c *Cell) row(o *Outcome) *Row {
 	}
 	for i, to := range r.fields() {
 		m := collect.Measures[i]
+		// A bound has no value for most measures, and 0 would be a very good one.
 		if *to = math.NaN(); o.Report != nil && m.Known(o.Report) && (c.policy.reference != study.RefBound || study.Bounded(m)) {
 			*to = m.Of(o.Report)
 		}
@@ -361,6 +367,7 @@ func (r *Result) Write(store *Store) error {
 		}
 		return nil
 	}
+	// study.json after the tables, and the page last: a reader who finds the page finds all that it shows.
 	if err := r.tables(store); err != nil {
 		return err
 	}
@@ -471,6 +478,7 @@ func (r *Result) Print(out io.Writer) error {
 			for _, v := range m.values {
 				fmt.Fprintf(t, "\t%s", number(v))
 			}
+			// The last cell of a line belongs to no column unless a tab ends it (text/tabwriter).
 			fmt.Fprintln(t, "\t")
 		}
 		t.Flush()

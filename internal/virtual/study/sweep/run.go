@@ -2,7 +2,6 @@ package sweep
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"runtime"
 	"runtime/debug"
@@ -75,6 +74,7 @@ func (p *Plan) Run(ctx context.Context, store *Store, o RunOptions) error {
 		o.Workers = runtime.GOMAXPROCS(0)
 	}
 	if o.Memory > 0 {
+		// The inner call sets the limit at once, the deferred one restores the old limit.
 		defer debug.SetMemoryLimit(debug.SetMemoryLimit(o.Memory))
 	}
 	jobs, most := 0, int64(0)
@@ -83,6 +83,7 @@ func (p *Plan) Run(ctx context.Context, store *Store, o RunOptions) error {
 		if store.Damaged(c.Key) && o.Warn != nil {
 			o.Warn(fmt.Sprintf("%s: the stored result %s is damaged; the run is made again", c.Describe(), store.path(c.Key)))
 		}
+		// A bound is computed and simulates no jobs.
 		if c.policy.reference != study.RefBound {
 			jobs += c.draw().jobs
 		}
@@ -121,14 +122,18 @@ func (r *runner) all(ctx context.Context, cells []*Cell) error {
 		wg.Go(func() {
 			for c := range work {
 				if err := r.one(ctx, c); err != nil {
+					// The first error is the cause; the others of a study that stops are its consequences.
 					cancel(err)
 				}
+				// Also after an error, or the cells that wait at the gate would wait for ever.
 				r.gate.leave(c.estimate(), c.drawn(), c.draw())
 			}
 		})
 	}
 	stop := context.AfterFunc(ctx, r.gate.wake)
 	for _, c := range cells {
+		// Here and not in the workers: cells enter in their order, so the cells of one seed follow each other
+		// and a large cell is not passed by all small ones.
 		if !r.gate.enter(ctx, c.estimate(), c.drawn(), c.draw()) {
 			break
 		}
@@ -145,7 +150,7 @@ func (r *runner) one(ctx context.Context, c *Cell) error {
 	stop := func() error { return context.Cause(ctx) }
 	g := r.plan.grounds[c.ground()]
 	defer c.finish(g)
-	if err := errors.Join(stop()); err != nil {
+	if err := stop(); err != nil {
 		return err
 	}
 	if err := c.prepare(g, r.store, stop); err != nil {

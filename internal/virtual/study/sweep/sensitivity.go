@@ -44,6 +44,7 @@ func (r *Result) sensitivity() []Sensitivity {
 	var order []point
 	for _, at := range r.points() {
 		key := at
+		// What remains is the same place: points of one group differ in assumptions alone.
 		key.world, key.imported = "", ""
 		if groups[key] == nil {
 			order = append(order, key)
@@ -52,6 +53,7 @@ func (r *Result) sensitivity() []Sensitivity {
 	}
 	var all []Sensitivity
 	for _, key := range order {
+		// One assumption compares with nothing.
 		if len(groups[key]) < 2 {
 			continue
 		}
@@ -85,11 +87,13 @@ func (p point) assumption(worlds bool) string {
 
 // add adds the k-th measure of the policies under assumption i.
 func (s *Sensitivity) add(i, k int, m collect.Measure, list []mean) {
+	// A reference would take rank 1 everywhere.
 	list = slices.DeleteFunc(list, func(x mean) bool { return x.reference })
 	for j, x := range list {
 		if i == 0 {
 			s.Policies = append(s.Policies, PolicyUnderRules{Policy: x.label})
 		}
+		// Policies have the same positions at all points, since means lists a failed one, too.
 		p := &s.Policies[j]
 		v := x.values[k]
 		if math.IsNaN(v) {
@@ -98,6 +102,7 @@ func (s *Sensitivity) add(i, k int, m collect.Measure, list []mean) {
 		}
 		rank := 1
 		for _, other := range list {
+			// Strictly better ones only, so equal policies share the better rank.
 			if o := other.values[k]; o < v && m.Better == collect.Smaller || o > v && m.Better == collect.Larger {
 				rank++
 			}

@@ -6,17 +6,21 @@
 //	err = plan.Run(ctx, store, sweep.RunOptions{})
 //	result, err := plan.Result(store)
 //
-//	spec.go       Spec: the file, strict, every key described
-//	plan.go       Plan: the cells of the grid
-//	cell.go       one cell: its inputs, their digest, its run
-//	run.go        all cells in parallel, within a memory limit
-//	store.go      results of cells on disk, keyed by digest
-//	reference.go  schedules with knowledge that no policy has
-//	result.go     the table of runs and the comparisons
-//	html.go       the report
+//	spec.go         Spec: the file, strict, every key described
+//	plan.go         Plan: the cells of the grid
+//	cell.go         one cell: its inputs, their digest, its run
+//	run.go          all cells in parallel, within a memory limit
+//	store.go        results of cells on disk, keyed by digest
+//	result.go       the table of runs and the comparisons
+//	sensitivity.go  the ranks of policies under several rules of import and worlds
+//	html.go         plots and the report
 //
 // A cell is one run. Its result is kept under the digest of everything that it depends on,
 // so an interrupted study continues where it stopped, and a changed one runs only the new cells.
+//
+// To add an axis: a key of Spec, a point type in plan.go with a name, a loop in fill, a field of inputs that is
+// empty for studies without the axis (omitempty keeps their digests), and a column of Row, Comparison and pairRow.
+// Everything that can change a result must be in inputs; a cell with a forgotten input is never run again.
 package sweep
 
 import (
@@ -142,6 +146,7 @@ func scalars(n *yaml.Node) ([]string, error) {
 
 // UnmarshalYAML implements yaml.Unmarshaler.
 func (a *PolicyAxis) UnmarshalYAML(n *yaml.Node) error {
+	// Without methods: decoding into the type itself would call this method again.
 	type plain PolicyAxis
 	return nameOr(n, &a.Name, (*plain)(a))
 }
@@ -303,6 +308,7 @@ func (s *Spec) fill() error {
 			return fmt.Errorf("data-scale: %g must be above 0 and below %g", x, workload.MaxScale)
 		}
 	}
+	// UnmarshalYAML of Seeds runs only if the key is there.
 	if s.Seeds.Count == 0 {
 		s.Seeds = Seeds{1, 1}
 	}
@@ -333,6 +339,7 @@ func (s *Spec) fill() error {
 	if len(s.Measures) == 0 {
 		s.Measures = slices.Clone(collect.Headline)
 		if len(s.Autoscale) > 0 {
+			// A clone, since Headline is shared by all studies of the process.
 			s.Measures = append(s.Measures, collect.MachineHours)
 		}
 	}

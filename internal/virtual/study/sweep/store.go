@@ -41,6 +41,7 @@ func OpenStore(dir string) (*Store, error) {
 	case errors.Is(err, fs.ErrNotExist):
 	case err != nil:
 		return nil, err
+	// The directory of cells marks a study's directory: report files are replaced in it without a question.
 	case len(entries) > 0 && !slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return e.Name() == cellsDir }):
 		return nil, fmt.Errorf("%s: is not empty and holds no study; name another directory", dir)
 	}

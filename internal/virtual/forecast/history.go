@@ -114,6 +114,8 @@ func newHistory(s *State) *history {
 			}
 		}
 		for _, stem := range d.stems {
+			// A name has several stems, so a donor is in several lists: the longest common stem decides
+			// later.
 			h.byName[stem] = append(h.byName[stem], i)
 		}
 	}
@@ -258,6 +260,7 @@ func (h *history) mean(peers []int, k job.Kind, by measure) (center float64, n i
 		}
 	}
 	of := float64(max(1, n))
+	// The luck of independent peers averages out: a mean of n has a variance of one n-th.
 	return center / of, n, luck / (of * of)
 }
 

@@ -42,6 +42,7 @@ func newNodeFactors(donors []donor, o overlap) nodeFactors {
 				}
 				s := sums[at[i]]
 				// A straggler says little about its node.
+				// e to the power of 0.7 is twice as long.
 				s.log += min(0.7, max(-0.7, portable.Log(max(minTask, x)/center)))
 				s.n++
 				sums[at[i]] = s

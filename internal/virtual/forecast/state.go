@@ -178,6 +178,7 @@ func (c *Copier) Copy(t *tracker.Tracker, budget int) bool {
 // State returns the copy, once Copy has returned true.
 func (c *Copier) State() *State {
 	s := c.state
+	// In place, which changes the copier's own list: State is called once, after the last Copy.
 	kept := s.Running[:0]
 	for _, a := range s.Running {
 		if s.job(a.ID.Job) != nil {
@@ -349,6 +350,7 @@ func sizeFactor(bytes, mean float64) float64 {
 	if bytes <= 0 || mean <= 0 {
 		return 1
 	}
+	// Bounded: one split of a wrong size must not predict a task of days.
 	return 0.1 + float64(0.9*min(20, bytes/mean))
 }
 

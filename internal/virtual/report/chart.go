@@ -206,6 +206,8 @@ func bars(f *svg.Figure, c *Chart) {
 		b := svg.Boxes{Class: class}
 		begin := -used/2 + float64(float64(i)*width) // from the middle of a group
 		for k, v := range s.Y {
+			// A bar has 0.92 of its width, so that neighbours do not touch, and its error bar stands on the
+			// middle of the rest.
 			left := float64(k) + begin
 			b.List = append(b.List, svg.Box{Left: left, Right: left + float64(0.92*width), Bottom: base, Top: v})
 		}

@@ -26,6 +26,7 @@ func (l *Lanes) Gantt(title string) *svg.Figure {
 	tone, what, legend := l.tones()
 	end := max(l.longest, time.Second)
 	p := &svg.Panel{X: timeAxis(end), Y: svg.Axis{Label: "slots by node", Low: -0.5, High: float64(max(1, rows)), Ticks: svg.Fixed(names)}}
+	// At least 8.5 units for each row, or neighbouring bars would run into each other.
 	p.Height = max(160, 8.5*float64(rows))
 	shown := 0
 	for _, n := range l.nodes {
@@ -46,6 +47,7 @@ func (l *Lanes) Gantt(title string) *svg.Figure {
 	}
 	f.Legend = append(f.Legend, svg.Key{Name: "pale tone: map", Classes: []string{svg.Series(0) + ofMaps}},
 		svg.Key{Name: "full tone: reduce", Classes: []string{svg.Series(0) + ofReduces}}, svg.Key{Name: "idle slot", Classes: []string{idle}})
+	// Only where there are some: a reader would search for the missing colour.
 	if slices.ContainsFunc(l.bars, func(b bar) bool { return b.wasted }) {
 		f.Legend = append(f.Legend, svg.Key{Name: "grey: work thrown away", Classes: []string{gone + ofMaps, gone + ofReduces}})
 	}

@@ -31,6 +31,7 @@ func NewTable[T any](csvOut, parquetOut io.Writer) *Table[T] {
 	t := &Table[T]{csv: csv.NewWriter(csvOut),
 		parquet: parquet.NewGenericWriter[T](parquetOut, parquet.Compression(&parquet.Zstd), parquet.MaxRowsPerRowGroup(rowGroup))}
 	row := reflect.TypeFor[T]()
+	// Parquet's library reads its own tag; CSV has this one, which must give the column the same name.
 	for i := range row.NumField() {
 		t.record = append(t.record, row.Field(i).Tag.Get("csv"))
 	}
@@ -48,6 +49,7 @@ func (t *Table[T]) Add(row T) {
 		t.record[i] = cell(v.Field(i))
 	}
 	_, err := t.parquet.Write([]T{row})
+	// The same row to both at once: neither table has rows that the other lacks, wherever a write fails.
 	t.err = errors.Join(t.csv.Write(t.record), err)
 }
 

@@ -56,6 +56,7 @@ func dynRun(x *lab, workload string, s scheduler) run { return dynChanged(x, wor
 // disk.
 func dynChanged(x *lab, workload string, s scheduler, change jobChange) run {
 	cluster := eachGroup(withDisks(paperCluster("dynamicmr")), func(g *nodeGroup) { g.NICBandwidth = g.DiskBandwidth })
+	// The jobs are drawn anew for each run, from one seed: change writes into its argument.
 	return run{cluster: cluster, jobs: change(x.generate("dynamicmr-"+workload, x.Seed), x.Seed), scheduler: s}
 }
 
@@ -153,6 +154,8 @@ func dynSingle(x *lab) {
 	// paper has no such setting.
 	for v := 1; v <= 4; v++ {
 		g := improvements(spans, 0, v)
+		// The bound of what lending can gain, by arithmetic: fixed slots take m/36 + r/18 of the work, one
+		// phase after the other, and 54 common slots (m + r)/54.
 		x.size("gain:"+list[v].name, g, "%s to %s. 54 slots for all tasks give 1.5 + 1.5·r over 36 and 18 for one kind each, where r is the reduces' share of the work; +115 %% is r = 0.43",
 			percent(slices.Min(g)), percent(slices.Max(g)))
 	}
@@ -309,6 +312,7 @@ func dynLent(x *lab, sizes []string) {
 	for i, r := range grid(x, sizes, late, 1, func(n string, s scheduler, _ uint64) run { return dynRun(x, n, s) }) {
 		pi, pd := r[0][0].watch.starts, r[1][0].watch.starts
 		t.add(slices.Concat(sizes[i:i+1], numbered(pi[0][1], pi[1][0], pd[0][1], pd[1][0]))...)
+		// starts[kind][slot]: maps in reduce slots, and reduces in map slots.
 		more += count(pd[0][1]+pd[1][0] > pi[0][1]+pi[1][0])
 	}
 	x.holds("moves", more == len(sizes), "in %d of %d batches, both with late reduces and without PreScheduling, which lends too", more, len(sizes))
@@ -368,6 +372,7 @@ func dynSweep(x *lab, change jobChange, sweep int, parts []string) []time.Durati
 		if sweep >= 2 {
 			maps, reduces = reduces, maps
 		}
+		// Greedy and without copies: one job, whose waits for data and stragglers would only blur the sweep.
 		s := scheduler{"", "slots=dhsa-pd,order=fair,place=greedy,speculate=none", []string{"early-reduces", "off", "lend-map-slots", maps, "lend-reduce-slots", reduces}}
 		runs = append(runs, dynChanged(x, "sort", s, change))
 	}
@@ -409,6 +414,7 @@ func dynFig5(x *lab) {
 				// The sweeps of Pec_M. Which of the two the printed 29 % is of, the text does not say, so
 				// both are judged.
 				if s >= 2 {
+					// From 0 to 100 %.
 					lent[s-2] = speedup(spans[0], spans[4])
 				}
 			}

@@ -124,8 +124,8 @@ func (x *lab) play(runs ...run) []outcome {
 	x.check(err)
 	for i, r := range results {
 		switch {
-		// The simulator continues after a refusal, as a master does. Such numbers would not describe
-		// of the policy as it is meant.
+		// The simulator continues after a refusal, as a master does, but the numbers of such a run describe
+		// no policy that the experiment has named.
 		case r.Tracker.Refused > 0:
 			x.check(fmt.Errorf("run %d: refused assignment: %s", i, r.Tracker.LastRefusal))
 		// No experiment has failures, and a job that ended early makes a makespan look good.

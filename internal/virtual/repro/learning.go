@@ -471,6 +471,7 @@ func lnFig10(x *lab) {
 
 // lnRow has the measurements of a job of Figure 11 by scheduler: naive Bayes, five
 // slots, and naive Bayes judged by 12 heartbeats.
+// The arrays have the order of lnFig11's list of schedulers.
 type lnRow struct {
 	lnJob
 	tasks, loads, spans [3]float64 // tasks per node; share of the target; seconds
@@ -510,6 +511,8 @@ func lnFig11(x *lab) {
 	lnClaims11(x, rows)
 	lnDraw11(x, rows)
 	claims := x.lastClaims(3)[:2] // faster and slower
+	// The claim "used" after them has its own explanation, so the two are explained by name and not as the
+	// last n.
 	if claims[0].Verdict == Fails || claims[1].Verdict == Fails {
 		lnWhyTimes(x, claims)
 	}
@@ -575,6 +578,8 @@ func lnWhyTimes(x *lab, claims []*Claim) {
 		for _, cell := range grid(x, sizes, []scheduler{lnBayes, lnNative}, pick(x, 1, 3), func(maps int, s scheduler, n uint64) run {
 			return lnRun(s, j.chain(x.Seed+n, 1, maps, time.Minute), 0)
 		}) {
+			// One execution each: with more maps the first heartbeats, which fill the nodes, matter less.
+			// That is the supposed cause.
 			row = append(row, number(mean(spans(cell[0]))/mean(spans(cell[1])), 2))
 		}
 		t.add(append(row, number(lnSlots/j.tasks, 2), j.ratio)...)

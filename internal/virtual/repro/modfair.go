@@ -145,6 +145,7 @@ func (t mfTest) run(s scheduler) run {
 		}
 		out := int64(n) * mfBlock / 10
 		jobs[i] = workload.Job{Name: fmt.Sprint("j", i+1), Request: job.Request{Pool: fmt.Sprint("p", i%mfPools+1), SlowStart: 1}, Maps: maps,
+			// 100 ns a byte are 0.1 s a megabyte, as assumed.
 			Reduces: []workload.Task{{Input: out, Output: out, CPU: time.Duration(out * 100)}}}
 	}
 	// Dual-core slaves (Table 4); four maps and a reduce share them.
@@ -276,11 +277,13 @@ func modfairA(x *lab) {
 	for i := range rows {
 		m, row := mfMeans(rows[i]), []string{mfReadings[i].String()}
 		row = append(row, percent(m.gain))
+		// Three cells of each size.
 		for k := 0; k < 9; k += 3 {
 			row = append(row, percent(mfMeans(rows[i][k:k+3]).gain))
 		}
 		t.add(append(row, fmt.Sprint(m.better), number(m.orig, 2), number(m.mod, 2))...)
 	}
+	// Means of the printed cells, not numbers that the paper prints.
 	t.add("paper", "-38.2 %", "-33.0 %", "-30.7 %", "-50.9 %", "9", "0.26", "0.29")
 	mfClaimsA(x, rows)
 	if x.failing(mfClaimsOfA) {
@@ -579,10 +582,12 @@ func mfClaimsB(x *lab, promise, hard [][]mfRow) {
 		toFIFO = append(toFIFO, percent(meanChange(promise[i], mfFIFO, mfModified)))
 		fifo = append(fifo, percent(meanChange(promise[i], mfOriginal, mfFIFO)))
 		for _, r := range promise[i] {
+			// In all orders and batches, by the promise; the paper's sentence has no exception.
 			fifoFirst = fifoFirst && r.time(mfFIFO) < r.time(mfOriginal)
 		}
 	}
 	shuffled := promise[2]
+	// The mean of three relative changes and not the change of the mean: the largest batch would decide.
 	x.size("original", []float64{meanChange(shuffled, mfOriginal, mfModified)}, "mean gains with jobs in ascending, descending and shuffled order: %s, %s, %s (promise), %s, %s, %s (cap). The printed "+
 		"time of the original cannot come from another order of the same work: it is 1242 s for 5 jobs on average, and a FIFO with the printed mean of 513.6 s has finished all of them after %s s",
 		toOriginal[0], toOriginal[1], toOriginal[2], hardToOriginal[0], hardToOriginal[1], hardToOriginal[2], number(mean(spans(shuffled[0][mfFIFO])), 0))

@@ -112,6 +112,7 @@ func makespans(outs []outcome) []string { return cells(fixed(1), spans(outs)...)
 
 // tummCase1 re-makes Case 1 of the paper's motivation.
 func tummCase1(x *lab) {
+	// Without TuMM, the last: the paper's motivation is about fixed slots.
 	runs := x.play(tummSplits(tummBatch(x, "tumm-classification", tummRatings, 0, true))[:3]...)
 	t := x.table("Classification ×3 on fixed slots", "map:reduce", "makespan (s)", "paper (s)", "work per second, to 2:2", "paper")
 	for i, paper := range []string{Missing, Missing, "+20 % CPU"} {
@@ -154,6 +155,8 @@ func tummCase1Why(x *lab) {
 // tummCase2 re-makes Case 2 of the paper's motivation, with Table 1.
 func tummCase2(x *lab) {
 	setups := tummSplits(tummBatch(x, "tumm-grep", tummRatings, 0, true))
+	// Fair on 2:2. The paper states the ratio of slots of neither time, and 2:2 is the split that it
+	// discusses.
 	setups = append(setups, tummRun(setups[1].cluster, setups[1].jobs, tummFair))
 	runs := x.play(append(setups, tummGrepMaps(x)...)...)
 	meanMap := func(i int) float64 { return runs[i].watch.times["grep"][job.Map].mean() }
@@ -174,6 +177,8 @@ func tummCase2(x *lab) {
 	x.size("fair", []float64{fair/fifo - 1}, "%s", percent(fair/fifo-1))
 	x.holds("reduces", runs[0].Makespan > runs[1].Makespan, "%s s, %s s", seconds(runs[0].Makespan), seconds(runs[1].Makespan))
 
+	// The fastest map ran beside no other. It computes for the part of its time that is not on the disk, here
+	// over a mean map's time.
 	maps := runs[1].watch.times["grep"][job.Map]
 	t = x.table("Table 1: CPU of a task of a node with 2:2", "task", "ours", "paper (mean of 5 samples)")
 	t.add("map", share(maps.min*(1-sharedPart())/maps.mean()), "108.0 %, 100.8 %")
@@ -275,6 +280,7 @@ func tummFig7(x *lab) {
 		// Also without contention between maps: how much they slow each other down is our
 		// assumption, and the gain may depend on it.
 		plain := tummSplits(tummBatch(x, b.generator, b.input, 0, false))
+		// 2:2 and TuMM, which the last column compares.
 		runs := x.play(append(tummSplits(tummBatch(x, b.generator, b.input, 0, true)), plain[1], plain[3])...)
 		times := spans(runs)
 		least := slices.Min(times[:3])
@@ -296,6 +302,7 @@ func tummFig7(x *lab) {
 	x.holds("shortest", ahead == len(gains), "for %d of %d", ahead, len(gains))
 	x.size("gain", []float64{mean(gains)}, "%s, and %s if maps do not slow each other down", share(mean(gains)), share(mean(free)))
 	x.seeds(tummGains(x), "%")
+	// Inverted Index is the first of tummBenchmarks.
 	x.holds("largest", gains[0] == slices.Max(gains), "%s, largest %s", share(gains[0]), share(slices.Max(gains)))
 	x.size("inverted", gains[:1], "%s", share(gains[0]))
 	x.holds("split-inverted", best["Inverted Index"] == "1:3", "it is %s", best["Inverted Index"])
@@ -442,6 +449,8 @@ func tummNarrative(x *lab, ends [2][]outcome) {
 	run := ends[0][3]
 	half[0][0] = run.watch.meanLevel(first, run.Makespan/2, job.Map) - run.watch.meanLevel(first, run.Makespan/2, job.Reduce)
 	maps := ends[0][3].watch.meanLevel(0, first, job.Map)
+	// 12 of 16: a bound of Eq. 5 leaves each of the four nodes a reduce slot. "Nearly all" is read as close
+	// to it.
 	x.holds("first", maps >= (1-closeTo)*12, "%.1f of 16 slots run maps for the first %s s; the bounds allow 12", maps, seconds(first))
 	x.holds("halves", half[0][0] < 0 && half[0][1] > 0, "maps less reduces on average after the first job's maps: %+.1f, then %+.1f", half[0][0], half[0][1])
 	x.holds("mirror", half[1][0] > 0 && half[1][1] < 0, "%+.1f, then %+.1f", half[1][0], half[1][1])
@@ -508,6 +517,9 @@ func tummAblation(x *lab) {
 	}
 	// The claim is about the world of the other experiments, the first column.
 	first := func(v int) time.Duration { return runs[v][0][0].Makespan }
+	// Positions in tummVariants: 1 is the default form of Eq. 6, 2 is Eq. 4 alone, 3 the printed form
+	// (reading 5 of policies/tumm/README.md). Capped, or an append to forms would overwrite the variants that
+	// follow.
 	forms := tummVariants[1:4:4]
 	forms = []scheduler{forms[0].with("added up over a phase"), forms[2].with("as printed"), forms[1]}
 	x.holds("feedback:"+forms[1].name, first(3) < first(2), "Johnson's order: %s s, %s s with Eq. 4 alone", seconds(first(3)), seconds(first(2)))
@@ -523,6 +535,7 @@ func tummFeedback(x *lab, forms []scheduler) {
 	orders := tummOrders(x)
 	t := newTable("TuMM with feedback to TuMM without, makespan of ten jobs over all orders of Figure 8", "feedback", "heartbeat", "mean", "least", "greatest", "shorter with feedback")
 	improves, all := "", ""
+	// The feedback acts at heartbeats, so its period may decide; the paper gives none.
 	for _, beat := range []string{"3s", "300ms", "10s"} {
 		runs := grid(x, orders, forms, 1, func(n tummOrder, v scheduler, _ uint64) run {
 			r := tummRun(withDisks(paperCluster("tumm")), n.mix(x), v)
@@ -538,6 +551,8 @@ func tummFeedback(x *lab, forms []scheduler) {
 			}
 			t.add(form.name, beat, interval95(times100(diffs), 1)+" %", percent(slices.Min(diffs)), percent(slices.Max(diffs)), fmt.Sprintf("%d of %d", shorter, len(orders)))
 			what := fmt.Sprintf("%s, heartbeat %s (%s)", form.name, beat, percent(mean(diffs)))
+			// An interval over orders: Johnson's alone, by which the claim is judged, is one draw of how
+			// waves fall.
 			if all = joined(all, what); vetoed(AsPrint, metrics.Confidence(diffs, 0.95)) == AsPrint && mean(diffs) < 0 {
 				improves = joined(improves, what)
 			}

@@ -52,6 +52,7 @@ func tummTable4(x *lab) {
 	t := x.table("Fastest and slowest tasks on Heter1 (s)", "benchmark", "maps", "paper", "reduces, fastest", "paper", "slowest to fastest map", "paper")
 	for i, p := range x.printed("table4") {
 		m, red := times[apps[i][0]][job.Map], times[apps[i][0]][job.Reduce]
+		// Reduces have no slowest: with early reduces the longest ones have waited for maps.
 		t.add(apps[i][1], fmt.Sprintf("%.1f–%.1f", m.min, m.max), fmt.Sprintf("%.1f–%.1f", p[0], p[1]), number(red.min, 1), number(p[2], 1),
 			number(m.max/m.min, 2), number(p[3], 2))
 	}
@@ -185,6 +186,7 @@ func tummAligned(x *lab, part float64) {
 		}
 		t.add(append([]string{cluster}, cells(fixed(1), distances[:]...)...)...)
 	}
+	// On both clusters: joined lists them in the order of tummClusters.
 	x.holds("aligned", better == strings.Join(tummClusters, "; "), "distances between the end of maps and the nearest end of another job are in the table, means over %d draws", pick(x, 5, 20))
 	if x.failing(1) {
 		x.explain(1, "aligned", []*Table{t}, "The distance is smaller on: %s", orNone(better))

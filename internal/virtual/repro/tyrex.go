@@ -83,6 +83,7 @@ func (w *tyWorkload) largeClass() workload.Class {
 		squares -= float64(float64(c.Count) * 2 * m * m) // E[X²] = (1 + CV²)·m²
 	}
 	n := float64(w.large)
+	// What the other classes leave of Table II's total, by large job.
 	m := sum / n
 	c := tyClass("large", w.large, m)
 	c.Work = workload.LogNormalCV2(m, squares/n/(m*m)-1)
@@ -165,6 +166,7 @@ func tyDraw(x *lab, w *tyWorkload, seeds int, load, slowStart float64) []tyBatch
 			// it.
 			one := jobs[i]
 			one.Submit = 0
+			// With the same memory limit: a job alone in a world of paging pages, too.
 			runs[i] = w.limit(tyRun(tyFIFO, []workload.Job{one}, blind{}))
 		}
 		// Drawn once and played under every scheduler, so differences between schedulers are paired by seed.
@@ -183,7 +185,9 @@ func (t *tyTasks) limit(r run) run {
 // The schedulers to compare with. tyFairTasks weighs jobs by their number of unfinished tasks,
 // computed anew at each update.
 var (
-	tyFIFO      = scheduler{"FIFO", "fifo,speculate=none", nil}
+	tyFIFO = scheduler{"FIFO", "fifo,speculate=none", nil}
+	// Greedy: the paper describes FAIR without waits for data, and a map far from its data costs nothing
+	// here.
 	tyFair      = scheduler{"FAIR, equal weights", "fair,speculate=none,place=greedy", nil}
 	tyFairTasks = tyFair.with("FAIR, by tasks", "size-weight", "tasks")
 )
@@ -231,6 +235,7 @@ const (
 // attach implements probe.
 func (w *tyWatch) attach(c *sim.Config) {
 	w.last, w.inP1 = make([]int32, len(c.Jobs)), make([]float64, len(c.Jobs))
+	// Only DYNAMICTAGS has a timer that changes.
 	dynamic, ok := c.Policy.(*sched.Composition).Order.(interface {
 		Timer(int) (time.Duration, bool)
 	})
@@ -241,6 +246,7 @@ func (w *tyWatch) attach(c *sim.Config) {
 		// A loop, because events may be further apart than a sample: each missed one has the timer that stood
 		// all the time. The timer is read after the step that the event caused.
 		for now <= tyTimerSpan && now >= time.Duration(len(w.timers)+1)*tyTimerEvery {
+			// 0 where there is none, which tyTimerRow leaves out.
 			t, _ := dynamic.Timer(1)
 			w.timers = append(w.timers, t.Seconds())
 		}
@@ -256,6 +262,7 @@ func (w *tyWatch) Observe(e *sim.Event) {
 	switch e.Kind {
 	case sim.AttemptStarted:
 		w.last[e.Job] = e.Label
+	// By the label of the attempt's own slot: a job that has moved may still end tasks in P_1.
 	case sim.AttemptEnded:
 		s := (e.At - e.Started).Seconds()
 		w.busy[e.Label-1] += s
@@ -355,6 +362,8 @@ func tyFig3(x *lab) {
 			}
 			return list
 		}
+		// Reduces after all maps: early ones would keep P_1's slots after the move, which is another cost
+		// than the paper's.
 		j := workload.Job{Request: job.Request{SlowStart: 1}, Maps: tasks(x.Seed, 600), Reduces: tasks(x.Seed+1, 60)}
 		half := time.Duration(tySize(&j) / 2 * 1e9)
 		out := tyPlay(x, []tyBatch{{jobs: []workload.Job{j}, alone: []float64{1}}}, 50, tyStatic(50, 1000*time.Hour), tyStatic(50, half))

@@ -101,6 +101,7 @@ func tyFig14(x *lab) {
 		if g > 0 { // claims are judged by early reduces alone
 			simulated = pick(x, list[:1], list)
 		}
+		// Draws for each workload in turn: the outcomes of twenty seeds of one are in memory at a time.
 		for i := range simulated {
 			batches := tyDraw(x, &list[i], pick(x, 1, start.draws), 0.7, start.share)
 			names, out := tyAll(x, batches)
@@ -118,6 +119,8 @@ func tyFig14(x *lab) {
 			}
 			groups = append(groups, list[i].name+" "+start.short)
 			for k, d := range tyDrawn {
+				// One bar for each group: all workloads with early reduces, and then the same with the late
+				// ones.
 				series[k].Name, series[k].Y = d.name, append(series[k].Y, tyP95(&out[d.at]))
 			}
 		}
@@ -263,6 +266,8 @@ var tyWorlds = []struct {
 	{"reduces after all maps, a tenth of the work in reduces, two fifths more large jobs", tyTasks{shorter: 1, inReduces: 0.1}, 1, 1.4},
 	{"tasks half as long", tyTasks{shorter: 2, inReduces: tyReduceShare}, tyStart, 1},
 	{"tasks a quarter as long", tyTasks{shorter: 4, inReduces: tyReduceShare}, tyStart, 1},
+	// Exactly eight tasks of 3 GiB: no paging. The worlds below leave the daemons 2 GiB, so the eighth task
+	// pages.
 	{"memory of 24 GiB, tasks of 3 GiB", tyTasks{1, tyReduceShare, 24 << 30, 20}, tyStart, 1},
 	{"of it 22 GiB for tasks, k = 10", tyTasks{1, tyReduceShare, 22 << 30, 10}, tyStart, 1},
 	{"of it 22 GiB for tasks, k = 20", tyTasks{1, tyReduceShare, 22 << 30, 20}, tyStart, 1},

@@ -46,6 +46,7 @@ var formats = []format{
 		return orNone(ReadMix(file, in, o.Profiles...))
 	}, nil},
 	{"swim", "SWIM: a line of bytes for each job", func(file string, in io.Reader, o *Options) (Source, error) {
+		// A copy: the caller's options may be read again for the next file.
 		swim := o.SWIM
 		swim.TraceOptions = o.Trace
 		return orNone(ReadSWIM(file, in, swim))
@@ -103,6 +104,7 @@ func Formats() [][2]string {
 // into format and file. Without a format it is a job mix.
 func SplitSpec(spec string) (format, file string) {
 	if name, rest, ok := strings.Cut(spec, ":"); ok {
+		// Only a known name is a format, so C:\jobs.yaml and a file with a colon stay files.
 		for _, f := range formats {
 			if f.name == name {
 				return name, rest

@@ -274,6 +274,7 @@ func (m *Mix) check() error {
 	}
 	a := &m.Arrivals
 	bad(a.Start < 0 || a.Gap < 0, "arrivals: times must not be negative")
+	// Negated, so that NaN is refused.
 	bad(a.Kind == AtLoad && !(a.Load > 0 && a.Load < 1000 && a.Slots > 0), "arrivals: load %g of %d slots, both must be above 0", a.Load, a.Slots)
 	bad(a.Kind == AtTimes && len(a.Times) < total, "arrivals: %d times for %d jobs", len(a.Times), total)
 	bad(a.Kind > AtTimes || m.Sequence > Shuffled, "unknown arrivals or order")
@@ -333,10 +334,13 @@ func (c *Class) checkTasks() error {
 		return errors.New("task-time and reduce-share have a meaning only with work")
 	case c.Maps.Shape != Unset && c.Input.Shape != Unset:
 		return errors.New("both maps and input-size; the input's size says how many maps there are")
+	// Without a number of reduces their time would be dropped silently.
 	case c.ReduceTime.Shape != Unset && !c.hasReduces() && !c.NeedsReduces():
 		return errors.New("it has a reduce-time and no reduces")
 	case stated && len(c.MapTasks)+len(c.ReduceTasks) == 0 && !c.planned && !c.hasReduces():
 		return errors.New("has no tasks")
+	// An app without a profile passes here: run and submit start it, and only the simulator needs its costs
+	// (checkSimulated).
 	case counted && c.MapTime.Shape == Unset && c.Profile == nil && !c.startable():
 		return errors.New("it has no map-time, and names no app or commands whose costs could be used instead")
 	case !counted && !stated && !c.NeedsTasks() && !c.hasReduces():

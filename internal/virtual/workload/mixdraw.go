@@ -113,6 +113,7 @@ func (m *Mix) picks(seed uint64) [][2]int {
 	// A separate generator: the sequence does not depend on how many values the jobs' sizes took.
 	g := generator(seed, "mix order", 0)
 	if m.Count > 0 {
+		// Shares are weights of any sum.
 		sum := 0.
 		for i := range m.Classes {
 			sum += m.Classes[i].Share

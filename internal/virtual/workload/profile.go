@@ -187,6 +187,7 @@ func (r *reader) profile(n *yaml.Node) (Profile, bool) {
 		r.fail(n, "profile: has no app")
 	}
 	for _, c := range costs {
+		// A missing required cost is -1 for a moment: the error below ends the reading.
 		*c.of(&p) = field(o, c.key, c.without, number(0, 1e9))
 		if o.value[c.key] == nil && c.without < 0 {
 			r.fail(n, "profile of %q: has no %s", p.App, c.key)

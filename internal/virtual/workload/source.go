@@ -57,6 +57,7 @@ func generator(seed uint64, use string, subject int) *rand.Rand {
 // split divides bytes into maps of one block each, the last with the rest. It
 // returns one empty map for 0 bytes.
 func split(bytes, block int64) ([]Task, error) {
+	// An empty input has one map, as in Hadoop: the job must run to make its empty output.
 	n := max(1, bytes/block)
 	if bytes > block && bytes%block != 0 {
 		n++

@@ -100,6 +100,7 @@ func seconds(v float64) (time.Duration, error) {
 	if !(v >= 0 && v <= maxTime.Seconds()) {
 		return 0, fmt.Errorf("%g s is not a time from 0 to 10 years", v)
 	}
+	// Rounded: 2.01 s is 2009999999.9999998 ns as a float, and must equal 2010ms.
 	return time.Duration(math.Round(v * 1e9)), nil
 }
 

@@ -64,6 +64,7 @@ func (r *reader) open(in io.Reader, what string) *object {
 		r.errs = append(r.errs, fmt.Errorf("%s: is empty, it should hold a %s", r.file, what))
 		return nil
 	case err == nil:
+		// The decoder reads one document at a time; jobs below a second --- would be ignored.
 		err = dec.Decode(&second)
 		if err == nil && len(second.Content) > 0 {
 			r.fail(second.Content[0], "a second YAML document; a file holds one %s", what)
@@ -161,6 +162,7 @@ func (o *object) get(key string) *yaml.Node {
 		o.read = append(o.read, key)
 	}
 	n := o.value[key]
+	// A key without a value is how people leave a line for later; in other mappings it would hide a mistake.
 	if n != nil && o.nullIsAbsent && n.Tag == "!!null" {
 		return nil
 	}

@@ -31,12 +31,14 @@ func Keys() []Key { return slices.Clone(keys) }
 
 // Show returns the value of the parameter in a world, with defaults filled in.
 func (k *Key) Show(m sim.ModelConfig) string {
+	// A record lists what the run had, and not that something was left to a default that may change.
 	full := m.WithDefaults()
 	return k.get(&full)
 }
 
 var keys = []Key{
 	{"heartbeat", "slotwise, hadoop-0.20.2, hadoop-1.0, hadoop-1.2, fixed:TIME", "rule for the interval between the heartbeats of a node; empty is the cluster's",
+		// Set also after an error: the caller drops the model then.
 		func(m *sim.ModelConfig, v string) error { m.Heartbeat = v; return sim.CheckProfile(v) },
 		func(m *sim.ModelConfig) string { return m.Heartbeat }},
 	flag("aligned", "all nodes send their heartbeats at the same moments", func(m *sim.ModelConfig) *bool { return &m.Aligned }),
@@ -195,6 +197,7 @@ func parseNumber(x *float64, least, most float64) func(string) error {
 // parseNode returns a function that sets the index of a node from its number, from 1.
 func parseNode(n *int) func(string) error {
 	return func(v string) error {
+		// Users count nodes from 1, as in node1; the simulator from 0.
 		x, err := whole(v, 1, 1<<20)
 		*n = x - 1
 		return err
@@ -224,6 +227,7 @@ func sorted[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m))
 func setOutOfBand(m *sim.ModelConfig, v string) error {
 	switch v {
 	case "auto":
+		// Both are set in each case: a world may have begun with the other.
 		m.OutOfBand, m.EndsByRule = false, true
 	case "true", "false":
 		m.OutOfBand, m.EndsByRule = v == "true", false

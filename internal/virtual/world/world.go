@@ -72,7 +72,7 @@ func Worlds() []Named {
 		{Default, "a cluster of slotwise: ends of tasks are reported at once, and new work is offered at once; nothing fails and daemons take no time", slotwise},
 		{"slotwise-cluster", fmt.Sprintf("slotwise with the processor time that profiles, which are measured in one process, do not have: %v for an attempt that sleeps, %v for one that works, and %v for each MB of map output", clusterStart, clusterAttempt, clusterShuffle), slotwiseCluster},
 		// ideal and the papers' worlds have no Outliers and no Distance: ideal has no luck, and the papers
-		// measured one cluster each, and describe no network.
+		// measured one cluster each and describe no network.
 		{"ideal", "also no heartbeat delays anything: nodes send one each 100 ms, however many there are", func() sim.ModelConfig {
 			return sim.ModelConfig{Heartbeat: "fixed:100ms", EndsByRule: true, AsRun: true, ShuffleShare: -1, Contention: true}
 		}},

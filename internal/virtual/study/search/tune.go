@@ -89,6 +89,7 @@ func Tune(ctx context.Context, p *Problem, o TuneOptions) (*Tuning, error) {
 		return nil, err
 	}
 	for _, term := range o.Objective {
+		// On the whole training part: its first ninth may have no job with a deadline, for example.
 		if err := term.Measure.CheckJobs(parts[len(parts)-1].jobs); err != nil {
 			return nil, err
 		}

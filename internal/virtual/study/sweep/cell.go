@@ -250,6 +250,8 @@ func (c *Cell) alone(jobs []workload.Job, store *Store, stop func() error) ([]ti
 		return collect.Ideal(&c.cluster.cluster, jobs, c.world.model), nil
 	}
 	in := c.inputs()
+	// The load does not change the time alone, so all loads of a study share one result; "alone" is no
+	// policy's name.
 	in.Load, in.Policy = 0, "alone"
 	key := in.digest()
 	var list []time.Duration
@@ -307,6 +309,7 @@ func (c *Cell) run(g *ground, stop func() error, progress sim.Observer) (*Outcom
 	if err != nil {
 		return &Outcome{Error: err.Error()}, nil
 	}
+	// The warm-up is left out later (Result): it depends on all policies of the point.
 	out := &Outcome{Report: k.Report(result, g.bounds), Response: known(o.Response), Waiting: known(o.Waiting)}
 	out.Report.Policy, out.Report.Seed = c.Policy(), c.Seed
 	if err := out.Report.Check(); err != nil {

@@ -98,6 +98,7 @@ func (r *Result) means(at point) []mean {
 			list[i].low[k], list[i].high[k] = min(list[i].low[k], v), max(list[i].high[k], v)
 		}
 	}
+	// The sum is divided last, by the seeds that ran: a failed one is left out and not counted as 0.
 	for i := range list {
 		for k := range list[i].values {
 			list[i].values[k] /= float64(counts[i]) // NaN without a run

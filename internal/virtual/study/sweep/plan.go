@@ -277,6 +277,7 @@ func (p *Plan) readPolicies() error {
 					return fmt.Errorf("policies: %s: %s: %w", a.Name, key, err)
 				}
 			}
+			// Built once here, so a wrong parameter is an error of the plan and not of the thousandth run.
 			if err := q.policies.Check(); err != nil {
 				return fmt.Errorf("policies: %w", err)
 			}
@@ -320,6 +321,7 @@ func (p *Plan) configure(q *policyPoint, file string, use func(string) ([]string
 	if err != nil {
 		return 0
 	}
+	// The content and not the name: an edited file of pools is another policy.
 	sum := sha256.Sum256(b)
 	q.files = append(q.files, hex.EncodeToString(sum[:]))
 	for _, w := range warnings {
@@ -416,6 +418,7 @@ func (p *Plan) readWorkload(ctx context.Context, o study.WorkloadOptions, x *imp
 	if err != nil {
 		return nil, fmt.Errorf("workload: %w", err)
 	}
+	// As the study spells it, for tables that are the same in every directory.
 	w.Name = s.Workload
 	return w, nil
 }

@@ -432,6 +432,8 @@ func (r *Result) tables(store *Store) error {
 
 // writeTable writes a table to temporary files and renames them.
 func writeTable[T any](dir, name string, fill func(*report.Table[T])) error {
+	// Two processes may write the same study at once: each has its own temporary files, and the last rename
+	// wins.
 	csv, err := os.CreateTemp(dir, name+"-*.csv.new")
 	if err != nil {
 		return err

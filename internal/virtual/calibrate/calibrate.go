@@ -173,10 +173,11 @@ type candidate struct {
 	model   sim.ModelConfig
 }
 
-// with returns a copy with another group of nodes.
+// with returns a copy with another group of nodes. Names of hosts are of the number of nodes in the user's file.
 func (x candidate) with(set func(g *workload.NodeGroup)) candidate {
 	x.cluster.Groups = slices.Clone(x.cluster.Groups)
 	set(&x.cluster.Groups[0])
+	x.cluster.Resize(x.cluster.Groups[0].Count, x.cluster.Racks)
 	return x
 }
 

@@ -120,3 +120,21 @@ func TestFitErrors(t *testing.T) {
 		}
 	}
 }
+
+// TestFitNamedNodes fits the number of nodes from a cluster whose file names its hosts.
+func TestFitNamedNodes(t *testing.T) {
+	on := cluster(2, 2, 2)
+	on.Groups[0].Hosts = []string{"a", "b"}
+	f := &fit{c: Config{Policy: fifo, Seed: 1}, best: candidate{cluster: on}}
+	f.c.Jobs, f.c.Recorded = trace(t, cluster(5, 2, 2), sim.ModelConfig{})
+	f.cut = len(f.c.Jobs)
+	for _, n := range []int{2, 5} {
+		score, err := f.score(f.best.with(func(g *workload.NodeGroup) { g.Count = n }))
+		if err != nil || f.failed != nil {
+			t.Errorf("%d nodes: score %g, %v, %v", n, score, err, f.failed)
+		}
+	}
+	if len(on.Groups[0].Hosts) != 2 {
+		t.Error("the fit changed its configuration")
+	}
+}

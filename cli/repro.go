@@ -177,15 +177,8 @@ func (f *reproFlags) write(made []repro.Made, data []byte) error {
 
 // draw writes a figure as SVG, which repro.md shows.
 func (f *reproFlags) draw(x *repro.Figure) error {
-	c := simreport.Chart{Title: x.Title, X: x.X, Y: x.Y, Groups: x.Groups, LogX: x.LogX, LogY: x.LogY}
-	for _, s := range x.Series {
-		c.Series = append(c.Series, simreport.Series{Name: s.Name, X: s.X, Y: s.Y, Hollow: s.Paper})
-	}
-	for _, l := range x.Limits {
-		c.Limits = append(c.Limits, simreport.Limit(l))
-	}
 	var drawing bytes.Buffer
-	if err := simreport.Draw(c).SVG(&drawing); err != nil {
+	if err := simreport.Draw(x.Chart).SVG(&drawing); err != nil {
 		return fmt.Errorf("figure %s: %w", x.Name, err)
 	}
 	return f.put(filepath.Join(repro.FigureDir, x.Name+".svg"), drawing.Bytes())

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/slotwise/slotwise/internal/virtual/report"
 	"github.com/slotwise/slotwise/internal/virtual/workload"
 	"github.com/slotwise/slotwise/sched/job"
 )
@@ -141,8 +142,8 @@ func dynDraw(x *lab, name, title, claim string, groups []string, list []schedule
 	}
 	_, printed := x.statement(claim)
 	p := parsePrinted(printed)
-	x.bars(name, title, "improvement [%]", groups, series...).Limits = []Limit{{fmt.Sprintf("paper, least (%g %%)", p.least), p.least},
-		{fmt.Sprintf("paper, most (%g %%)", p.greatest), p.greatest}}
+	x.bars(name, title, "improvement [%]", groups, series...).Limits = []report.Limit{{Name: fmt.Sprintf("paper, least (%g %%)", p.least), At: p.least},
+		{Name: fmt.Sprintf("paper, most (%g %%)", p.greatest), At: p.greatest}}
 }
 
 // dynSingle runs each app alone.
@@ -421,7 +422,7 @@ func dynFig5(x *lab) {
 		}
 	}
 	x.lines("dynamicmr-fig5", "DynamicMR, Figure 5: Sort by the slots that may be lent", "swept percentage", "speed-up on no lending", lines...).Limits =
-		[]Limit{{"paper: ≈ 29 % from Pec_M", 1.29}}
+		[]report.Limit{{Name: "paper: ≈ 29 % from Pec_M", At: 1.29}}
 	x.holds("falls", monotone, "no step of any sweep loses more than %s", share(falls))
 	if x.failing(1) {
 		dynWhyFalls(x)

@@ -1,50 +1,30 @@
 package repro
 
-import "github.com/slotwise/slotwise/internal/virtual/metrics"
+import (
+	"github.com/slotwise/slotwise/internal/virtual/metrics"
+	"github.com/slotwise/slotwise/internal/virtual/report"
+)
 
-// Figure is a plot of a report's numbers, ours beside the paper's where the paper
-// prints any. It has bars if it has groups, and lines otherwise.
+// Figure is a plot of a report's numbers, ours beside the paper's where the paper prints any. Numbers of the paper
+// are hollow series, and bounds or ranges that it prints are limits.
 type Figure struct {
 	// Name is the file name without an ending. It starts with the paper's name.
-	Name, Title string
-	// X and Y label the axes.
-	X, Y string
-	// Groups are the names of the groups of bars.
-	Groups []string
-	// Series are the bars of one colour or the lines.
-	Series []Series
-	// LogX and LogY make an axis logarithmic.
-	LogX, LogY bool
-	// Limits are horizontal lines: bounds or ranges that the paper prints.
-	Limits []Limit
-}
-
-// Limit is a value that the paper prints, with its label.
-type Limit struct {
 	Name string
-	At   float64
+	report.Chart
 }
 
 // Series is a set of bars, one for each group, or the points of a line.
-type Series struct {
-	Name string
-	// X are the positions of a line's points; bars have none.
-	X []float64
-	// Y are the values; a missing value is NaN.
-	Y []float64
-	// Paper marks numbers of the paper.
-	Paper bool
-}
+type Series = report.Series
 
 // bars adds a figure of bars.
 func (r *Report) bars(name, title, y string, groups []string, series ...Series) *Figure {
-	r.Figures = append(r.Figures, Figure{Name: name, Title: title, Y: y, Groups: groups, Series: series})
+	r.Figures = append(r.Figures, Figure{name, report.Chart{Title: title, Y: y, Groups: groups, Series: series}})
 	return &r.Figures[len(r.Figures)-1]
 }
 
 // lines adds a figure of lines.
 func (r *Report) lines(name, title, x, y string, series ...Series) *Figure {
-	r.Figures = append(r.Figures, Figure{Name: name, Title: title, X: x, Y: y, Series: series})
+	r.Figures = append(r.Figures, Figure{name, report.Chart{Title: title, X: x, Y: y, Series: series}})
 	return &r.Figures[len(r.Figures)-1]
 }
 

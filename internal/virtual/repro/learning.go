@@ -9,6 +9,7 @@ import (
 
 	"github.com/slotwise/slotwise/internal/tracker"
 	"github.com/slotwise/slotwise/internal/virtual/metrics"
+	"github.com/slotwise/slotwise/internal/virtual/report"
 	"github.com/slotwise/slotwise/internal/virtual/sim"
 	"github.com/slotwise/slotwise/internal/virtual/workload"
 	"github.com/slotwise/slotwise/policies/learning"
@@ -265,7 +266,7 @@ func lnFig8(x *lab) {
 		}
 		x.explain(1, "cautious", []*Table{t}, "It is the slowest with: %s", orNone(with))
 	}
-	x.bars("learning-fig8", "Learning, Figure 8: mean load of the nodes, WordCount six times", "of the target [%]", groups, bars...).Limits = []Limit{{"paper, last run", 96}}
+	x.bars("learning-fig8", "Learning, Figure 8: mean load of the nodes, WordCount six times", "of the target [%]", groups, bars...).Limits = []report.Limit{{Name: "paper, last run", At: 96}}
 }
 
 // lnMeasure simulates jobs under schedulers, each with its target, and returns the
@@ -326,7 +327,7 @@ func lnFig9(x *lab) {
 	seeds, targets := pick(x, 1, 10), []float64{1, 1.5, 2, 2.5, 3, 3.5, 4}
 	list := []scheduler{lnBayes, lnSlow}
 	achieved := make([][]float64, len(list)) // shares of the load asked, by scheduler and target
-	lines := []Series{{Name: "as asked", Paper: true}}
+	lines := []Series{{Name: "as asked", Hollow: true}}
 	for k, s := range list {
 		line := Series{Name: s.name}
 		for i, row := range grid(x, withTargets(s, targets), []int{160}, seeds, func(s scheduler, maps int, n uint64) run { return lnRun(s, lnThree(x.Seed+n, maps), 0) }) {
@@ -555,7 +556,7 @@ func lnClaims11(x *lab, rows []lnRow) {
 // lnDraw11 draws Figure 11.
 func lnDraw11(x *lab, rows []lnRow) {
 	var groups []string
-	here, print := Series{Name: "here"}, Series{Name: "paper", Paper: true}
+	here, print := Series{Name: "here"}, Series{Name: "paper", Hollow: true}
 	ratio, printedRatio := here, print
 	for _, r := range rows {
 		groups = append(groups, r.name)

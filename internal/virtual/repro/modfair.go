@@ -292,7 +292,7 @@ func modfairA(x *lab) {
 	mfSteady(x)
 
 	var groups []string
-	series := []Series{{Name: "paper", Paper: true}, {Name: "promise, 2 cores"}, {Name: "promise, own cores"}, {Name: "cap, 2 cores"}}
+	series := []Series{{Name: "paper", Hollow: true}, {Name: "promise, 2 cores"}, {Name: "promise, own cores"}, {Name: "cap, 2 cores"}}
 	for k, c := range paper {
 		groups = append(groups, fmt.Sprintf("%g × %g", c[1], c[0]))
 		series[0].Y = append(series[0].Y, 100*(c[3]/c[2]-1))
@@ -546,7 +546,7 @@ func modfairB(x *lab) {
 	var groups []string
 	var series []Series
 	for s, name := range []string{"original", "modified", "FIFO"} {
-		ours, print := Series{Name: name}, Series{Name: name + ", paper", Paper: true}
+		ours, print := Series{Name: name}, Series{Name: name + ", paper", Hollow: true}
 		for k, c := range paper {
 			ours.Y, print.Y = append(ours.Y, modes[0][2][k].time(s)), append(print.Y, c[1+s])
 		}

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/slotwise/slotwise/internal/virtual/report"
 	"github.com/slotwise/slotwise/internal/virtual/sim"
 	"github.com/slotwise/slotwise/internal/virtual/workload"
 	"github.com/slotwise/slotwise/sched/cluster"
@@ -267,7 +268,7 @@ func TestDynamicMRTables(t *testing.T) {
 	x.exp.claims = map[string]claimData{"gain": {By: "size: 46 to 115 %"}}
 	dynDraw(x, "dynamicmr-x", "X", "gain", []string{"a", "b"}, []scheduler{dynPI}, spans)
 	f := x.Figures[0]
-	if !slices.Equal(f.Series[0].Y, []float64{100, 0}) || f.Limits[0] != (Limit{"paper, least (46 %)", 46}) || f.Limits[1].At != 115 {
+	if !slices.Equal(f.Series[0].Y, []float64{100, 0}) || f.Limits[0] != (report.Limit{Name: "paper, least (46 %)", At: 46}) || f.Limits[1].At != 115 {
 		t.Errorf("%+v", f)
 	}
 }

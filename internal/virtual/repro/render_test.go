@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/slotwise/slotwise/internal/virtual/report"
 )
 
 // example is an executed experiment of a real paper with two failing claims that
@@ -18,7 +20,7 @@ func example() Made {
 		Experiment: Experiment{ID: "tumm/fig0", Paper: "tumm", Title: "Figure 0", Setup: []string{"one node"}, Assumptions: []string{"no failures", "no stragglers"}},
 		Report: &Report{
 			Tables:  []Table{{Title: "Times (s)", Columns: []string{"policy", "a | b"}, Rows: [][]string{{"fifo", "1.0"}, {"fair – delayed", "12.0"}}}},
-			Figures: []Figure{{Name: "tumm-fig0", Title: "TuMM, Figure 0"}},
+			Figures: []Figure{{"tumm-fig0", report.Chart{Title: "TuMM, Figure 0"}}},
 			Claims: []Claim{
 				{Text: "a is shorter", From: "Figure 0", Rule: "order", Evidence: "1 s, 2 s", Verdict: AsPrint},
 				{Text: "by half", From: "Figure 0", Rule: "size: 50 %", Evidence: "+10.0 %", Why: why},
@@ -183,7 +185,7 @@ func TestFigures(t *testing.T) {
 	}
 	r := new(Report)
 	r.bars("b", "B", "y", []string{"g"}, s).LogY = true
-	r.lines("l", "L", "x", "y", s).Limits = []Limit{{"limit", 2}}
+	r.lines("l", "L", "x", "y", s).Limits = []report.Limit{{Name: "limit", At: 2}}
 	if f := r.Figures; len(f) != 2 || !f[0].LogY || f[0].Groups[0] != "g" || f[1].X != "x" || f[1].Limits[0].At != 2 {
 		t.Errorf("%+v", f)
 	}

@@ -312,7 +312,7 @@ func tummFig7(x *lab) {
 	}
 	x.bars("tumm-fig7", "TuMM, Figure 7: makespan of three jobs", "makespan [s]", titles, drawn[:]...)
 	x.bars("tumm-fig7-gain", "TuMM, Figure 7: gain of TuMM on 2:2", "gain [%]", append(titles, "mean"), inPercent("maps slow each other down as Grep's", append(gains, mean(gains))),
-		inPercent("they do not", append(free, mean(free))), Series{Name: "paper", Y: []float64{28, math.NaN(), math.NaN(), math.NaN(), math.NaN(), 20}, Paper: true})
+		inPercent("they do not", append(free, mean(free))), Series{Name: "paper", Y: []float64{28, math.NaN(), math.NaN(), math.NaN(), math.NaN(), 20}, Hollow: true})
 }
 
 // tummGains returns, for each seed of the maps' times, the mean gain of TuMM on 2:2 over the

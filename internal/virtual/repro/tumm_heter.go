@@ -145,7 +145,7 @@ func tummTable5(x *lab) {
 		}
 	}
 	var groups []string
-	ours, print := Series{Name: "here"}, Series{Name: "paper", Paper: true}
+	ours, print := Series{Name: "here"}, Series{Name: "paper", Hollow: true}
 	t := x.table(fmt.Sprintf("Time of each query (s), part %.2f of a task's time on the disk", best), "cluster", "query", "FIFO", "paper", "H_TuMM", "paper", "gain", "paper")
 	for _, cluster := range tummClusters {
 		times := tummTPCH(x, cluster, best, tummPair)

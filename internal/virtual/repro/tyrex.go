@@ -10,6 +10,7 @@ import (
 
 	"github.com/slotwise/slotwise/internal/tracker"
 	"github.com/slotwise/slotwise/internal/virtual/metrics"
+	"github.com/slotwise/slotwise/internal/virtual/report"
 	"github.com/slotwise/slotwise/internal/virtual/sim"
 	"github.com/slotwise/slotwise/internal/virtual/workload"
 	"github.com/slotwise/slotwise/sched"
@@ -497,7 +498,7 @@ func tyCuts(x *lab, list []tyWorkload, sizes [][]float64) {
 	x.within("flat", aboves, "not at small cuts here")
 	f := x.lines("tyrex-fig4", "Tyrex, Figure 4: variability of sizes below and above a cut", "cut p [s]", "CV²", lines...)
 	f.LogX, f.LogY = true, true
-	f.Limits = []Limit{{"threshold", 2}}
+	f.Limits = []report.Limit{{Name: "threshold", At: 2}}
 }
 
 // tyWhyCuts makes the tiny jobs smaller without changing the totals of Table II.

@@ -115,6 +115,8 @@ func checkResult(dir string, entries []fs.DirEntry) error {
 }
 
 // isResultFile reports whether the study of these runs writes a file of this name.
+// The reverse of the names that this file gives: a new kind of file must be here, too, or --overwrite refuses
+// the results that have one.
 func isResultFile(name string, runs []report.RunRow) bool {
 	switch name {
 	case reportName, "report.html", "comparison.txt", "jobs.csv", "jobs.parquet":
@@ -324,6 +326,7 @@ func (x *Files) logs(ctx context.Context, s *Study) error {
 		if r.err != nil {
 			continue
 		}
+		// Of the run's first policy: the policies that swaps install write no logs.
 		for _, l := range sched.Logs(r.policy) {
 			err := x.write(ctx, l.Name+"-"+fileName(r.RunRow)+".csv", func(w io.Writer) error { return writeLog(w, l) })
 			if err != nil {

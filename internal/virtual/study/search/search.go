@@ -127,6 +127,7 @@ func (p *Problem) record(result any) (*report.Record, error) {
 	if err != nil {
 		return nil, err
 	}
+	// Of the first seed: the others follow from it and the workload's file.
 	r.Jobs = []report.Digest{study.JobsDigest(fmt.Sprintf("seed %d", p.Seed), jobs)}
 	r.Clusters = []report.Digest{study.ClusterDigest(p.ClusterName, p.Cluster)}
 	r.Worlds = []report.World{study.WorldOf(p.World, p.Model)}

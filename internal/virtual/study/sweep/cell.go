@@ -135,7 +135,8 @@ func (d *draw) release() {
 
 // inputs is everything that the result of a cell depends on, for its digest.
 type inputs struct {
-	Format  int
+	Format int
+	// Another build may compute other numbers, so its results are others.
 	Program string
 	Jobs    string
 	// Origin is not in Jobs: a world charges the maps of a trace for distance, but the same maps of a mix
@@ -146,6 +147,7 @@ type inputs struct {
 	Cluster   workload.Cluster
 	Model     sim.ModelConfig
 	Autoscale *autoscale.Config `json:",omitempty"`
+	// With the reference ideal no run of a job alone is needed, and reports differ.
 	Slowdowns string
 	Policy    string            `json:",omitempty"`
 	Set       map[string]string `json:",omitempty"`
@@ -178,6 +180,7 @@ func (in *inputs) digest() string {
 		panic(err) // all fields are plain values
 	}
 	sum := sha256.Sum256(b)
+	// 128 bits: a key is all that a result is found by.
 	return hex.EncodeToString(sum[:16])
 }
 

@@ -551,12 +551,15 @@ func settings(set map[string]any) ([]map[string]string, error) {
 			list = []any{v}
 		}
 		for _, item := range list {
+			// Texts, numbers and truth values become text, as a command line has them; null would become
+			// "<nil>".
 			switch item.(type) {
 			case []any, map[string]any, nil:
 				return nil, fmt.Errorf("%s: should be a value or a list of values", name)
 			}
 			axes[name] = append(axes[name], fmt.Sprint(item))
 		}
+		// An empty list would multiply the grid by 0.
 		if len(list) == 0 {
 			return nil, fmt.Errorf("%s: has no values", name)
 		}
@@ -591,6 +594,7 @@ func label(name string, set map[string]string) string {
 }
 
 // unique returns an error if two points of an axis have the same name.
+// Rows, plots and pairs know a point by its name alone.
 func unique[T any](axis string, points []T, name func(T) string) error {
 	seen := make(map[string]bool)
 	for _, x := range points {

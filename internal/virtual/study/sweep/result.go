@@ -83,6 +83,7 @@ type Row struct {
 
 // MarshalJSON adds the measures by their names, except values of NaN.
 func (r *Row) MarshalJSON() ([]byte, error) {
+	// Without MarshalJSON, which would call itself.
 	type plain Row
 	measures := make(map[string]float64)
 	for i, v := range r.fields() {
@@ -107,6 +108,7 @@ func (r *Row) measure(name string) float64 {
 }
 
 // fields returns where the measures of a row are, in the order of collect.Measures.
+// A new measure is a field of Row and an entry here, in the place that it has in collect.Measures.
 func (r *Row) fields() []*float64 {
 	return []*float64{&r.Makespan, &r.Bound, &r.ResponseMean, &r.ResponseMedian, &r.ResponseP95, &r.ResponseP99, &r.WaitingMean, &r.WaitingLongest,
 		&r.SlowdownMean, &r.SlowdownMedian, &r.SlowdownP95, &r.SlowdownP99, &r.SlowdownV95, &r.Jain, &r.Local, &r.Use,
@@ -162,6 +164,7 @@ func (p *Plan) Result(store *Store) (*Result, error) {
 		}
 		points[at] = append(points[at], i)
 	}
+	// A point at a time: the response times of all jobs of all cells would not fit into memory.
 	for _, at := range order {
 		if err := out.point(store, points[at]); err != nil {
 			return nil, err
@@ -287,6 +290,7 @@ func (x *pointRuns) warn(title string, warmed *collect.Warmed) {
 		}
 	}
 	for _, o := range slices.Concat(x.policies, x.references) {
+		// One warning for each policy, also of many seeds.
 		if text := o.FreeWarning(); text != "" && !free[o.Policy] {
 			free[o.Policy] = true
 			r.Warnings = append(r.Warnings, title+": "+text)

@@ -66,6 +66,7 @@ func (p *Plan) Missing(store *Store) []*Cell {
 // Run runs the cells whose results are not in the store. If ctx ends, the results of cells
 // that have ended are kept, and a later Run continues.
 func (p *Plan) Run(ctx context.Context, store *Store, o RunOptions) error {
+	// Each file is read once for this, so a study of thousands of cells that is complete begins with a pause.
 	cells := p.Missing(store)
 	if len(cells) == 0 {
 		return nil
@@ -169,6 +170,7 @@ func (r *runner) one(ctx context.Context, c *Cell) error {
 
 // describe adds the cell to an error, unless the error is that the study was stopped.
 func describe(ctx context.Context, c *Cell, err error) error {
+	// The cell is not at fault, and its name would send the user searching.
 	if ctx.Err() != nil {
 		return err
 	}
@@ -198,6 +200,7 @@ func (g *gate) enter(ctx context.Context, run, drawn int64, draw *draw) bool {
 	defer g.mu.Unlock()
 	for ctx.Err() == nil {
 		need := run
+		// The first cell of a list takes its memory, and the last one gives it back.
 		if g.draws[draw] == 0 {
 			need += drawn
 		}

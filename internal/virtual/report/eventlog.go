@@ -66,6 +66,8 @@ func (l *textLog) Close() error { return l.w.Flush() }
 
 // Happening is a row of an event log in Parquet: an event, or one of its effects. The effects
 // of an event follow it and have its step. Columns that make no sense for a kind are empty.
+// Parquet is for queries over millions of events. Text has the whole line, so nothing of the text form is
+// lost.
 type Happening struct {
 	Step    int64   `parquet:"step"` // number of the event in the log, from 1
 	Time    float64 `parquet:"time_s"`

@@ -126,7 +126,7 @@ func (l *Lanes) leave(n *laneNode, e *sim.Event) {
 
 // tones returns the colour index of each job, what a colour means, and the names for the
 // legend. Colours distinguish jobs if they are few, else classes, else pools; otherwise
-// they repeat.
+// they repeat. The finest name with few enough values wins: a repeated colour would mean two things.
 func (l *Lanes) tones() (of []int, what string, names []string) {
 	for _, by := range []struct {
 		what string

@@ -18,6 +18,10 @@ import (
 )
 
 // learningRuns returns the experiments of the learning scheduler by id.
+// A task takes its time whatever else runs, and its CPU time is its weight on the load average, which follows
+// with a time constant of a minute as Unix's does. So the scheduler can only be wrong about when the load
+// rises. With 4/m as the weight of a task, m tasks make the target exactly, and the scheduler, which does not
+// know m, finds it or not.
 func learningRuns() map[string]func(*lab) {
 	return map[string]func(*lab){"fig8": lnFig8, "fig9": lnFig9, "fig10": lnFig10, "fig11": lnFig11}
 }

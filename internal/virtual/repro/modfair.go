@@ -13,6 +13,9 @@ import (
 )
 
 // modfair returns the experiments of the modified fair scheduler by id.
+// One number is calibrated, the processor time of a map, by the printed FIFO time of 5 jobs. Everything else
+// follows. Whatever the text leaves open is a field of mfWorld. All claims are judged in the same world,
+// mfAssumed; the other worlds explain claims that do not hold.
 func modfair() map[string]func(*lab) {
 	return map[string]func(*lab){"fig4-5": modfairExample, "table5-6": modfairA, "table7-8": modfairB, "mechanisms": modfairMechanisms}
 }

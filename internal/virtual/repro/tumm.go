@@ -60,6 +60,9 @@ func tummJob(j *workload.Job, input, block int) {
 }
 
 // tumm returns the experiments of the TuMM paper by id.
+// The gains of TuMM depend on how much maps slow each other down, which the paper measured for Grep alone
+// (slots.go). Homogeneous experiments use that for all maps, heterogeneous ones for reduces, too, and tables
+// repeat the gains without it.
 func tumm() map[string]func(*lab) {
 	return map[string]func(*lab){
 		"case1": tummCase1, "case2": tummCase2, "fig6": tummFig6, "fig7": tummFig7, "fig8": tummFig8,

@@ -21,6 +21,9 @@ import (
 // partition of jobs by size (P_1 and P_2), the first of which has smaller jobs.
 
 // tyrex returns the experiments of the Tyrex paper by id.
+// Sizes of jobs are lost with the figures. Three classes reproduce what the text and Table II say: counts,
+// total work, CV², and the part of the jobs below 10 minutes. Timers, slowdowns and uses of partitions depend
+// on the shape of the sizes between these numbers, so explanations vary it (tyWhyCuts, enlarge).
 func tyrex() map[string]func(*lab) {
 	return map[string]func(*lab){"fig3": tyFig3, "table2-fig5": tyTable2, "fig6-9": tyFig6, "fig10-13": tyFig10, "fig14-15": tyFig14, "fig16": tyFig16}
 }

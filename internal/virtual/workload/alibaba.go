@@ -71,6 +71,10 @@ func (t *alibabaTask) firstRuns() int {
 }
 
 // alibaba reads the tables of a trace.
+// Times are whole seconds, so a run that starts and ends in one second takes 1 ms (span), and an instance of
+// 1.9 s may have 1 or 2. The tables have no submissions and no order of rows. A task's name is the only place
+// that says which tasks it waits for, and names are unique within a job alone; so jobs are collected by name,
+// tasks by name within them, and both are translated after the last row.
 type alibaba struct {
 	im    *importer
 	jobs  []*alibabaJob

@@ -103,6 +103,11 @@ type googleJob struct {
 type googleAt struct{ start googleInt }
 
 // google reads the tables of a trace.
+// An instance is SUBMITted, SCHEDULEd, and then FINISHes, or is EVICTed, FAILs, is KILLed or LOST and may be
+// SCHEDULEd again. A run is a SCHEDULE with the FINISH that follows; running holds the SCHEDULEs without an
+// end, runs the rest in 12 bytes each. Rows of one instance are in the order of time, but rows of different
+// instances and the two tables are mixed as BigQuery's shards happen to have them. So nothing about a job is
+// decided before the last row: whether it is an alloc set, whether it ended well, which jobs it waits for.
 type google struct {
 	im    *importer
 	batch bool

@@ -50,6 +50,9 @@ func isConf(name string) bool {
 }
 
 // history reads the files of a folder.
+// Both forms of logs become a rumenJob, and Rumen's rules make the tasks: what the JobTracker wrote, what the
+// history server wrote and what Rumen made of either agree for the same run. A log belongs to one job, but
+// tools put logs together, so a submission ends the job before it.
 type history struct {
 	im      *importer
 	options *RumenOptions

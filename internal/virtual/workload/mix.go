@@ -16,6 +16,9 @@ import (
 // A mix describes its jobs in one of two ways. A Listed mix has one class per
 // entry of its list, and each class says when its jobs are submitted. Otherwise
 // jobs are drawn from the classes, and Arrivals says when they are submitted.
+// Its life: ReadMix checks what the file says; the command may complete classes whose programs it knows
+// (NeedsTasks, SetTasks, NeedsCosts, Profile); Jobs refuses a class that is still incomplete, and draws. run
+// and submit stop after Draw, since their programs find out the rest.
 type Mix struct {
 	// Listed means that the file lists jobs one by one.
 	Listed bool

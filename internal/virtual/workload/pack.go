@@ -9,6 +9,7 @@ import (
 // pack replaces the tasks of a job by an Outline that decodes them. A task of a recorded time takes
 // 4 to 15 bytes in place of 64, so that traces of millions of tasks fit into memory. Jobs whose
 // tasks name hosts keep them.
+// Make decodes all tasks in one allocation, for the simulator's one call when the job is submitted.
 func (j *Job) pack() {
 	if j.Outline != nil {
 		return

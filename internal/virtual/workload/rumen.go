@@ -11,6 +11,8 @@ import (
 )
 
 // RumenOptions say how a Rumen trace becomes jobs.
+// A replay must not copy the time in which a reduce waited for maps: in the trace it follows from the traced
+// cluster, in the simulation from the simulated one.
 type RumenOptions struct {
 	TraceOptions
 	// Stages makes tasks with recorded CPU time go through stages, with the

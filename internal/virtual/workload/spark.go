@@ -84,6 +84,10 @@ type sparkStage struct {
 }
 
 // spark reads the logs of applications.
+// Events of a log are in the order of time, and jobs of an application may overlap. A job is translated when
+// it ends, so memory holds the live jobs of one application and not the log. What a stage hands to the next
+// one is on the disks of the executors, which the simulator's reduces read as map outputs; cached data has no
+// model, and its effect is in the recorded times.
 type spark struct {
 	im       *importer
 	app, id  string

@@ -66,6 +66,10 @@ func (o *TraceOptions) check() error {
 }
 
 // importer collects the jobs of a trace and its errors.
+// An importer's life: newImporter; one call of add or addRecorded for each job, in any order, with job.After
+// as indexes of the jobs added so far; finish. Between, fail collects errors and the format continues where
+// it can, so that a user sees up to maxErrors mistakes at once; with an error there is no trace. Each reason
+// for leaving out or guessing something is one warning with a number, and not a warning for each row.
 type importer struct {
 	r       reader
 	options TraceOptions

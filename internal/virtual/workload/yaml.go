@@ -87,6 +87,9 @@ func (r *reader) open(in io.Reader, what string) *object {
 
 // object is a mapping. Callers read its keys one by one; end then reports the
 // remaining keys as unknown.
+// A call of get makes a key known: end rejects all others. So the keys that a reader gets, the keys in an
+// error message and the keys of the documentation cannot differ. But a reader must get a key on every path,
+// also when it does not use the value.
 type object struct {
 	r    *reader
 	node *yaml.Node

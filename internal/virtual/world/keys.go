@@ -36,6 +36,9 @@ func (k *Key) Show(m sim.ModelConfig) string {
 	return k.get(&full)
 }
 
+// A row has its unit and bounds in set, and the same text in get that set reads back; a test goes round. Rows
+// with a closure exist because 0 is a value for the user and the default of ModelConfig, or because the value
+// is no plain number.
 var keys = []Key{
 	{"heartbeat", "slotwise, hadoop-0.20.2, hadoop-1.0, hadoop-1.2, fixed:TIME", "rule for the interval between the heartbeats of a node; empty is the cluster's",
 		// Set also after an error: the caller drops the model then.

@@ -31,6 +31,8 @@ type TuneOptions struct {
 }
 
 // Tuning is the result of Tune.
+// HeldOut is the answer. Training is too good: the best of many candidates is partly the one that suits these
+// very jobs.
 type Tuning struct {
 	Policy  string `json:"policy"`
 	Measure string `json:"measure"` // the objective as ParseObjective reads it

@@ -197,6 +197,10 @@ func (c *Cell) ground() groundKey { return groundKey{c.Seed, c.Load, c.cluster, 
 
 // ground is the common part of all runs of a comparison: the jobs at a load, and how long
 // each takes alone.
+// Memory has three levels: a draw is the list of jobs of a seed, a ground is the same jobs at a load with
+// their times alone on a cluster and in a world, and a run is a simulation. A ground holds its draw, and a
+// cell its ground; each is freed with its last user. Plan.fill lists cells so that users of one draw follow
+// each other, and gate lets cells run while draws and runs fit into the limit.
 type ground struct {
 	mu     sync.Mutex
 	left   int // cells that have not used it yet

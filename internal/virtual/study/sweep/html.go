@@ -16,6 +16,7 @@ import (
 )
 
 // point is a point of the grid without its policies and seeds.
+// A point is a comparable value: rows, pairs and warm-ups of one place find each other by it.
 type point struct {
 	cluster, world, autoscale, imported string
 	load                                float64

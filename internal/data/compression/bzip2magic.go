@@ -73,8 +73,8 @@ func (w *bitWriter) put(v uint64, n uint) {
 	w.acc &= 1<<w.n - 1
 }
 
-// appendStream appends a block and the end of a stream to the stream's header in dst. The block has n bits, from bit shift
-// of b on. Its checksum crc is the checksum of the stream.
+// appendStream appends a block and the end of a stream to the stream's header in dst. The block has n bits,
+// from bit shift of b on. Its checksum crc is the checksum of the stream.
 func appendStream(dst, b []byte, shift, n uint, crc uint32) []byte {
 	w := bitWriter{b: dst}
 	// Whole bytes first, without the bit writer, which would take most of the time.

@@ -30,13 +30,12 @@ func (f csvField) isNull() bool { return !f.quoted && len(f.text) == 0 }
 // encoding/csv in two ways: it keeps a CR before an LF within quotes, and it knows whether
 // an empty field has quotes.
 //
-// A record ends at the first LF, or CR LF, that is outside quotes. If the first MiB of a file
-// has a CR alone and no LF outside quotes, as in files of old Macs, a CR alone ends records,
-// too; an LF that ends an empty line does not count. In other files it belongs to its field: a stray CR in a text must not divide a record,
-// also if it is in the first record. A quote is outside quotes
-// if an even number of quotes precedes it in the record, also where quotes are doubled. So
-// the end of a record is found by counting quotes, and only records with quotes are parsed
-// byte by byte.
+// A record ends at the first LF, or CR LF, that is outside quotes. If the first MiB of a file has a CR alone
+// and no LF outside quotes, as in files of old Macs, a CR alone ends records, too; an LF that ends an empty
+// line does not count. In other files it belongs to its field: a stray CR in a text must not divide a record,
+// also if it is in the first record. A quote is outside quotes if an even number of quotes precedes it in the
+// record, also where quotes are doubled. So the end of a record is found by counting quotes, and only records
+// with quotes are parsed byte by byte.
 //
 // Invariant: buf[at:n] has been read from src and does not belong to a returned record.
 type csvReader struct {

@@ -1,9 +1,10 @@
 // Package format reads files of records with fields as lines of text, so that mappers in
 // any language read them like text files, and writes lines as such files.
 //
-// A Format turns the records of a file into lines, and a Writer turns lines into records. By default a line has the fields in the
-// order of the columns with a TAB between them. TAB, LF, CR and backslash in a field
-// are written \t, \n, \r and \\, and null is \N, as in PostgreSQL's COPY and in Hive. With the option as=json a line is a JSON object.
+// A Format turns the records of a file into lines, and a Writer turns lines into records. By default a line
+// has the fields in the order of the columns with a TAB between them. TAB, LF, CR and backslash in a field
+// are written \t, \n, \r and \\, and null is \N, as in PostgreSQL's COPY and in Hive. With the option as=json
+// a line is a JSON object.
 //
 // The formats csv, json and sequence are always there. A program enables the formats with
 // large libraries, parquet and avro, by the feature of package mapreduce/formats.
@@ -79,9 +80,9 @@ func (s *Source) bad() {
 
 // Records reads the records of a source. One goroutine uses it.
 type Records interface {
-	// Next appends the line of the next record to buf, with its LF, or nothing if the record does not
-	// meet the conditions, or is an empty line of a file. After the last record the error is io.EOF. Errors say where in the file they
-	// are.
+	// Next appends the line of the next record to buf, with its LF, or nothing if the record does not meet
+	// the conditions, or is an empty line of a file. After the last record the error is io.EOF. Errors say
+	// where in the file they are.
 	Next(buf []byte) ([]byte, error)
 	// Columns returns the names of all columns of the file and of its path. It is nil if the file has
 	// none, such as an empty CSV file, and for JSON lines, whose records name their fields.
@@ -239,10 +240,10 @@ func (r *reader) pause() bool {
 	return true
 }
 
-// fill collects lines until there are enough or a pause is due. A panic of a format's library over a damaged file becomes an error.
-// The recovery is for parquet-go, which panics over some damaged pages. Without it one bad file would end a
-// worker's child, or all jobs of slotwise run, without the name of the file. The lines that fill has
-// collected are dropped with the error: the task fails, and its output is never committed.
+// fill collects lines until there are enough or a pause is due. A panic of a format's library over a damaged
+// file becomes an error. The recovery is for parquet-go, which panics over some damaged pages. Without it one
+// bad file would end a worker's child, or all jobs of slotwise run, without the name of the file. The lines
+// that fill has collected are dropped with the error: the task fails, and its output is never committed.
 func (r *reader) fill() {
 	defer func() {
 		if p := recover(); p != nil {

@@ -196,8 +196,8 @@ func (r *jsonRecords) field(v json.RawMessage) error {
 	return nil
 }
 
-// escapedReplacements returns the number of escapes for U+FFFD in a JSON string. Pairs of backslashes are removed first:
-// behind a pair, ufffd is text.
+// escapedReplacements returns the number of escapes for U+FFFD in a JSON string. Pairs of backslashes are
+// removed first: behind a pair, ufffd is text.
 func escapedReplacements(v string) int {
 	return strings.Count(strings.ToLower(strings.ReplaceAll(v, `\\`, "")), `\ufffd`)
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/slotwise/slotwise/internal/base/retry"
 )
 
-// watched is a source that counts the bytes read, and notes whether reading it has failed. A format's error after such
-// a failure says nothing about the file's content, so that another attempt may succeed.
+// watched is a source that counts the bytes read, and notes whether reading it has failed. A format's error
+// after such a failure says nothing about the file's content, so that another attempt may succeed.
 //
 // The distinction decides how a job ends. A fault of the content is permanent, and the job fails after one
 // attempt with the file's name. A failed read is retried, also if the decoder has turned it into an error of

@@ -219,8 +219,8 @@ const (
 	maxExpanded     = 16 << 20 // bytes after which no reference is replaced
 )
 
-// expansion replaces ${name} by the value of the property. References to properties that do not exist stay, and so do
-// all references behind a bound.
+// expansion replaces ${name} by the value of the property. References to properties that do not exist stay,
+// and so do all references behind a bound.
 type expansion struct {
 	conf Conf
 	out  strings.Builder
@@ -268,7 +268,8 @@ var hadoopPrefixes = []string{"mapreduce.", "mapred.", "stream.", "io.", "dfs.",
 // otherNames are the properties of Hadoop that have another prefix and are not in properties.
 var otherNames = []string{"map.sort.class", "map.output.key.value.fields.spec", "reduce.output.key.value.fields.spec"}
 
-// numbers are the properties that the product reads as whole numbers. Another value would silently become the default.
+// numbers are the properties that the product reads as whole numbers. Another value would silently become the
+// default.
 var numbers = []string{
 	"mapreduce.job.maps", "mapreduce.job.reduces", "mapreduce.map.maxattempts", "mapreduce.reduce.maxattempts", "mapreduce.task.timeout",
 	"mapreduce.map.memory.mb", "mapreduce.reduce.memory.mb", "mapreduce.map.cpu.vcores", "mapreduce.reduce.cpu.vcores",

@@ -101,11 +101,11 @@ func partitionsOf(uri string, rows *format.Spec) []format.Partition {
 // goroutine may call it.
 func (r *Reader) BytesRead() int64 { return min(r.read.Load(), r.split.Bytes) }
 
-// NextBlock returns the next block, or io.EOF. A block holds whole records of one file,
-// and is valid until the next call. Each line ends with '\n', except possibly the last
-// one of a file. A nil block without an error says that records were read that do not meet the
-// conditions, or that a file has ended: the caller reports that it is alive, and calls again. For Whole a block is a file's whole content. Run files have no blocks;
-// see Records.
+// NextBlock returns the next block, or io.EOF. A block holds whole records of one file, and is valid until
+// the next call. Each line ends with '\n', except possibly the last one of a file. A nil block without an
+// error says that records were read that do not meet the conditions, or that a file has ended: the caller
+// reports that it is alive, and calls again. For Whole a block is a file's whole content. Run files have no
+// blocks; see Records.
 func (r *Reader) NextBlock() ([]byte, error) {
 	if r.format.Kind == Runs {
 		return nil, errors.New("run files are read as records, not as blocks")

@@ -2,9 +2,9 @@ package sortbuf
 
 import "unsafe"
 
-// Prefetch makes the processor load the records behind entries in the background: span bytes from base[position<<shift] for each. Records are
-// scattered over far more memory than the caches hold, and waiting for them
-// one after the other is most of what reading in sorted order costs.
+// Prefetch makes the processor load the records behind entries in the background: span bytes from
+// base[position<<shift] for each. Records are scattered over far more memory than the caches hold, and
+// waiting for them one after the other is most of what reading in sorted order costs.
 func Prefetch(entries []Entry, base []byte, shift uint, span int) {
 	if len(entries) > 0 {
 		prefetch(unsafe.Pointer(unsafe.SliceData(base)), &entries[0], len(entries), uint64(shift), uint64(span))

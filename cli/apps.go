@@ -64,6 +64,7 @@ func describeApp(w io.Writer, program string, a *mapreduce.App) error {
 		terminal.Fprintf(t, "reads\t%s\n", a.Reads)
 	}
 	terminal.Fprintf(t, "writes\t%s\n", a.Writes)
+	// The parameters begin a new table, whose columns have other widths.
 	if err := t.Flush(); err != nil {
 		return err
 	}

@@ -27,7 +27,11 @@ like the directory: it holds the programs and the parameters of all users' jobs.
 			if to == "" {
 				return misuse("--to is missing: the file to write")
 			}
+			// Without a lock, because the master may run. Backup explains why the copy is consistent all
+			// the same.
 			sum, err := master.Backup(durable.OS(), args[0], to)
+			// Asked after the error, since only then the difference matters: a wrong name is a misuse, a
+			// damaged file is not.
 			if _, missing := os.Stat(args[0]); err != nil && missing != nil {
 				return misuse("backup of %s: %w; name the directory of a master", args[0], reason(missing))
 			}

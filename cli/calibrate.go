@@ -61,6 +61,7 @@ simulations, so take a part of a large trace with --limit.
 	s.StringVar(&f.workload, "workload", "", "`trace`: rumen:FILE, hadoop:DIR or history:DIR")
 	s.IntVar(&f.nodes, "nodes", 0, "`number` of nodes of the traced cluster, if it is known (default: fitted)")
 	s.StringVar(&f.policy, "policy", "fifo", "`policy` of the traced cluster")
+	// The flags of files and parameters are sim's, for a cluster with the one policy of --policy.
 	f.scheduler.setup = setup
 	f.scheduler.registerScheduler(c)
 	s.StringVar(&f.heartbeat, "heartbeat", "", "`profile` of its heartbeats: slotwise, hadoop-0.20.2, hadoop-1.0, hadoop-1.2 or fixed:TIME (default: slotwise for history:DIR, else hadoop-0.20.2)")
@@ -121,6 +122,8 @@ func (f *calibrateFlags) run(c *cobra.Command) error {
 	ctx := c.Context()
 	r, err := calibrate.Fit(calibrate.Config{
 		Jobs: trace.List, Recorded: trace.Recorded, KeepNodes: f.nodes > 0, Seed: f.seed,
+		// Where the fit begins: 20 nodes if nothing is known, with the slots that Hadoop 1 has by
+		// default.
 		Cluster: workload.Cluster{Racks: 1, Groups: []workload.NodeGroup{{Name: "node", Count: cmp.Or(f.nodes, 20), MapSlots: 2, ReduceSlots: 2}}},
 		Model:   sim.ModelConfig{Heartbeat: f.heartbeat, EndsByRule: true, ShuffleShare: -1},
 		Policy:  func() (sched.Policy, error) { return policies.Build(f.policy, f.seed) },
@@ -180,8 +183,9 @@ func errorText(e calibrate.Error) string {
 	return fmt.Sprintf("%d jobs: median %.1f %%, %s %.1f %%, bias %+.1f %%", e.Jobs, 100*e.Median, within, 100*e.P90, 100*e.Bias)
 }
 
-// nodesText says whether the trace tells the number of nodes. It returns "" if the number
-// was given.
+// nodesText says whether the trace tells the number of nodes. It returns "" if the number was
+// given. Half the nodes with twice the slots often fit as well, and a user must not take one for
+// the other.
 func (f *calibrateFlags) nodesText(r *calibrate.Result) string {
 	switch list := strings.Join(f.specs(r.Equals), "; "); {
 	case f.nodes > 0:
@@ -225,8 +229,10 @@ error on the jobs that it did not use    %s
 	return err
 }
 
-// writeWorld writes a world file.
+// writeWorld writes a world file. A world has no nodes, so the cluster stands in a comment, with
+// the errors, which a reader of the file should see before it is used.
 func (f *calibrateFlags) writeWorld(w io.Writer, r *calibrate.Result) error {
+	// A line end in the name of a file would end the comment, and the rest would be read as YAML.
 	name := strings.NewReplacer("\n", " ", "\r", " ").Replace(f.workload)
 	_, err := terminal.Fprintf(w, `# Fitted to %s by slotwise calibrate, under the policy %s.
 # Use it with --cluster %s.

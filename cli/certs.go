@@ -134,6 +134,8 @@ func (f *certsFlags) issue() ([]string, error) {
 	if err != nil {
 		return nil, misuse("--dir: %w", err)
 	}
+	// The name of the file says what the certificate is for. A second one for the same user and role
+	// needs the first one removed: Issue does not overwrite.
 	name, hosts := f.role+"-"+f.user, f.hosts
 	if role == secure.Master {
 		hosts = f.masterHosts()
@@ -191,6 +193,8 @@ the token.`,
 		if err != nil {
 			return misuse("--role: %w", err)
 		}
+		// The line of the file is written before the token is printed: a token that a user has must be
+		// accepted.
 		token, err := secure.AddToken(f.file, secure.Identity{User: f.user, Role: role, Groups: f.groups})
 		if err != nil {
 			return err

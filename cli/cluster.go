@@ -46,7 +46,8 @@ func (f *clusterFlags) client(notify func(text string)) (*client.Client, error) 
 	return c, nil
 }
 
-// userCommand is a command that makes requests to a master.
+// userCommand is a command that makes requests to a master. cl is set before run is called, and
+// asJSON when the flags are parsed.
 type userCommand struct {
 	clusterFlags
 	asJSON bool
@@ -73,6 +74,8 @@ func newUserCommand(c *cobra.Command, listing bool, run func(ctx context.Context
 	c.Long += masterNote
 	addSettings(c, func(c *cobra.Command, args []string) error {
 		var err error
+		// Waiting for the master is said on standard error even by commands that print JSON: there is no
+		// --quiet, and a script's log should show why it took so long.
 		if u.cl, err = u.client(notifyOn(c.ErrOrStderr(), c.Root().Name())); err != nil {
 			return err
 		}
@@ -81,8 +84,9 @@ func newUserCommand(c *cobra.Command, listing bool, run func(ctx context.Context
 	return c
 }
 
-// userError turns an error of a request into one for the user, without the
-// words of the protocol. An invalid argument counts as misuse.
+// userError turns an error of a request into one for the user, without the words of the protocol.
+// An invalid argument counts as misuse: the master has checked what this command cannot, such as
+// the name of a pool. A cancelled context passes, for report to recognise the interrupt.
 func userError(err error) error {
 	if err == nil || errors.As(err, new(misuseError)) || errors.Is(err, context.Canceled) {
 		return err
@@ -100,7 +104,9 @@ func (u *userCommand) json() bool { return u.asJSON }
 // out returns the writer of results.
 func (u *userCommand) out() io.Writer { return u.cmd.OutOrStdout() }
 
-// table returns a writer that aligns columns separated by tabs.
+// table returns a writer that aligns columns separated by tabs. It holds all rows until Flush,
+// since a column is as wide as its longest cell. Cells are written by terminal.Fprintf: a tab or a
+// line end in a job's name would begin another cell or row.
 func table(w io.Writer) *tabwriter.Writer { return tabwriter.NewWriter(w, 0, 0, 2, ' ', 0) }
 
 // tlsFlags name the certificate files of a process.
@@ -127,9 +133,11 @@ func (f *serverFlags) register(c *cobra.Command) {
 	c.Flags().StringVar(&f.tokens, "tokens", "", "`file` with the tokens of clients and workers; see slotwise token")
 }
 
-// serve listens at the address. It returns the listener and the guard that
-// authenticates requests.
+// serve listens at the address. It returns the listener and the guard that authenticates requests.
+// Without certificates and tokens the guard lets only requests pass that are addressed to localhost
+// or an IP address, and secure.Listen decides whether the address needs more.
 func (f *serverFlags) serve(address string, log *slog.Logger) (net.Listener, *secure.Guard, error) {
+	// Probes of Kubernetes and load balancers have no identity.
 	g := &secure.Guard{Public: []string{"/healthz", "/readyz"}, Log: log}
 	var config *tls.Config
 	var err error

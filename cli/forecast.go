@@ -15,7 +15,9 @@ func left(f *slotwisev1.JobForecast, ms int64) time.Duration {
 	return time.Duration(max(0, ms-f.NowMs)) * time.Millisecond
 }
 
-// endsIn says in a table cell when a job is expected to end.
+// endsIn says in a table cell when a job is expected to end. The order of the cases goes from what
+// is certain to what is guessed; of a job whose reduces are unknown, the end of its maps is still
+// of use.
 func endsIn(j *slotwisev1.JobStatus) string {
 	switch f := j.Forecast; {
 	case j.EndedMs != 0 || f == nil:
@@ -26,6 +28,7 @@ func endsIn(j *slotwisev1.JobStatus) string {
 		return "maps in " + terminal.Interval(left(f, f.MapsEndMs), left(f, f.MapsEarlyMs), left(f, f.MapsLateMs))
 	case !f.Known:
 		return "unknown"
+	// The master has no newer answer. Its interval lies in the past, and would be shown as 0 s.
 	case overdue(f):
 		return "overdue by " + terminal.About(time.Duration(f.NowMs-f.LateMs)*time.Millisecond)
 	default:
@@ -45,13 +48,16 @@ func made(f *slotwisev1.JobForecast) string {
 	return ", as of " + terminal.About(age) + " ago"
 }
 
-// dueText says whether a job has met its deadline, or is expected to; "" without one.
+// dueText says whether a job has met its deadline, or is expected to; "" without one. It is certain
+// about the past only. Of the future it compares the deadline with the median and with the late end
+// of the interval: behind the median means likely missed, between the two at risk.
 func dueText(j *slotwisev1.JobStatus) string {
 	at, f := j.DeadlineMs, j.Forecast
 	span := func(ms int64) string { return terminal.About(time.Duration(ms) * time.Millisecond) }
 	switch {
 	case at == 0:
 		return ""
+	// A job that failed has neither met nor missed it.
 	case j.EndedMs != 0 && j.State != slotwisev1.JobState_JOB_STATE_SUCCEEDED:
 		return clock(at)
 	case j.EndedMs > at:
@@ -72,7 +78,8 @@ func dueText(j *slotwisev1.JobStatus) string {
 	return clock(at) + ", likely to be met with " + span(at-f.EndMs) + " to spare"
 }
 
-// forecastLines describes a forecast as names and values.
+// forecastLines describes a forecast as names and values. An end is never without its interval and
+// what was assumed: a single time would be read as a promise.
 func forecastLines(f *slotwisev1.JobForecast) (lines [][2]string) {
 	if f == nil {
 		return nil
@@ -101,6 +108,7 @@ func forecastLines(f *slotwisev1.JobForecast) (lines [][2]string) {
 	if f.Known {
 		lines = append(lines, [2]string{"assumed", strings.Join(f.Assumptions, "; ")})
 	}
+	// A younger answer is as good as a new one; made has the same bound.
 	if f.AgeMs >= 5000 {
 		lines = append(lines, [2]string{"forecast made", terminal.About(time.Duration(f.AgeMs)*time.Millisecond) + " ago"})
 	}

@@ -84,8 +84,9 @@ func (f *generateFlags) run(c *cobra.Command, name string) error {
 	return f.summarize(c, kind, written, time.Since(start))
 }
 
-// make runs the generator with a progress display and returns the number of
-// bytes written.
+// make runs the generator with a progress display and returns the number of bytes written. The
+// count is the last one that the generator has reported: files end at whole records, so it differs
+// from --size.
 func (f *generateFlags) make(c *cobra.Command, kind generate.Kind, params map[string]string) (int64, error) {
 	show := newByteDisplay(c.ErrOrStderr(), f.quiet, kind.Name, int64(f.size))
 	defer show.close()
@@ -117,6 +118,7 @@ func (f *generateFlags) explain(err error) error {
 		return unknown(param.Kind.Name+" parameter", param.Name, names)
 	case errors.As(err, &foreign):
 		return misuse("--output %s: %w", f.output, foreign)
+	// Before the case of a PathError, which such an error may be, too.
 	case errors.Is(err, fs.ErrExist):
 		return misuse("--output %s: exists and is not empty; --overwrite replaces an earlier data set", f.output)
 	case errors.As(err, &file):

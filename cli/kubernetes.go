@@ -79,7 +79,9 @@ The key of the authority stays in DIR.`,
 	return c
 }
 
-// manifestFlags are the flags of kubernetes manifest.
+// manifestFlags are the flags of kubernetes manifest. Each is a value of the chart in deploy/helm,
+// which has more. Only what a first cluster needs is a flag, with the few values that many clusters
+// require: a registry with credentials, a class of storage, a larger master.
 type manifestFlags struct {
 	kubernetesFlags
 	image, imagePullSecret string
@@ -131,6 +133,7 @@ The way from a cluster to a result, with the making of an image:
 	s.StringVar(&f.masterMemory, "master-memory", "1Gi", "memory of the master, a Kubernetes `quantity`")
 	s.StringVar(&f.policy, "policy", "fifo", "scheduling `policy` of the master; see slotwise policies")
 	s.DurationVar(&f.drain, "drain-timeout", 5*time.Minute, "for how `long` attempts of a deleted worker may run on")
+	// Shorter than a worker's own default of 30 minutes: a node that Kubernetes drains waits for it.
 	s.DurationVar(&f.serve, "serve-timeout", 5*time.Minute, "for how `long` reduces may fetch its map outputs after that")
 	s.StringArrayVar(&f.storageRoots, "storage-root", nil, "`URI` of a directory that users' jobs may read and write below (repeatable)")
 	s.StringVar(&f.storageSecret, "storage-secret", "", "`name` of a Secret whose keys become variables, such as AWS_ACCESS_KEY_ID")
@@ -141,7 +144,8 @@ The way from a cluster to a result, with the making of an image:
 	return c
 }
 
-// run prints the objects.
+// run prints the objects. Nothing is printed before all of them are known, because kubectl apply at
+// the end of the pipe would make the first ones.
 func (f *manifestFlags) run(out io.Writer) error {
 	values, err := f.values()
 	if err != nil {
@@ -176,7 +180,8 @@ const (
 	graceReserve = 30 * time.Second // between the worker's own time limits and the kubelet's
 )
 
-// values checks the flags and returns the values of the chart.
+// values checks the flags and returns the values of the chart. The chart is evaluated by our own
+// package and inserts values as text, so each must have a form that cannot end a YAML value.
 func (f *manifestFlags) values() (helm.Values, error) {
 	if f.image == "" {
 		return nil, misuse("--image is missing: the image of master and workers; go run ./deploy/image makes one")
@@ -225,8 +230,8 @@ func (f *manifestFlags) values() (helm.Values, error) {
 	}
 	v["cpu"], v["memory"], v["scratch"] = f.cpu, f.memory, f.scratch
 	v["drainTimeout"], v["serveTimeout"] = f.drain.String(), f.serve.String()
-	// The kubelet kills a pod after this time. It must outlast the drain, or map outputs
-	// vanish under running reduces.
+	// The kubelet kills a pod after this time. It must outlast the drain, or map outputs vanish under
+	// running reduces. Rounded up to whole seconds, which are all that the field has.
 	v["terminationGracePeriodSeconds"] = int((f.drain + f.serve + graceReserve + time.Second - 1) / time.Second)
 	v["threeMasters"] = f.masters == 3
 	v["storage"], v["storageClass"], v["masterMemory"], v["policy"] = f.storage, f.storageClass, f.masterMemory, f.policy
@@ -262,6 +267,7 @@ func (f *kubernetesFlags) certificates() []kubernetesCert {
 	service := master + "." + f.namespace + ".svc"
 	return []kubernetesCert{
 		{"server", secure.Identity{User: "master", Role: secure.Master}, []string{
+			// The first name is the one that issue verifies.
 			service, service + ".cluster.local", master, master + "." + f.namespace, "localhost", "127.0.0.1", "::1",
 			"*." + service, // one of three masters
 		}, []string{master}},
@@ -271,8 +277,9 @@ func (f *kubernetesFlags) certificates() []kubernetesCert {
 	}
 }
 
-// secrets returns the namespace and the Secrets as YAML. It makes the certificates that
-// the directory lacks.
+// secrets returns the namespace and the Secrets as YAML. It makes the certificates that the
+// directory lacks. The namespace enforces the restricted profile of pod security, so an image that
+// runs as root is refused by Kubernetes itself.
 func (f *kubernetesFlags) secrets() (string, error) {
 	switch {
 	case f.credentials == "":

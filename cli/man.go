@@ -110,7 +110,8 @@ func manGroup(b *strings.Builder, c *cobra.Command, group string, heading *strin
 	})
 }
 
-// hasDefault reports whether a flag has a default worth printing.
+// hasDefault reports whether a flag has a default worth printing. pflag hides zero values of the
+// types that it knows by the same rule, so the page and --help agree.
 func hasDefault(f *pflag.Flag) bool {
 	switch f.DefValue {
 	case "", "0", "0s", "false", "[]":
@@ -138,7 +139,9 @@ func manSeeAlso(b *strings.Builder, c *cobra.Command) {
 	}
 }
 
-// roff escapes text so that roff does not read a part as a request.
+// roff escapes text so that roff does not read a part as a request: a line that begins with a point
+// or an apostrophe is one. A hyphen is escaped, because man shows a plain one as a typographic
+// hyphen, which cannot be copied into a shell.
 func roff(s string) string {
 	s = strings.NewReplacer(`\`, `\e`, "-", `\-`).Replace(s)
 	lines := strings.Split(s, "\n")

@@ -29,7 +29,9 @@ import (
 	"github.com/slotwise/slotwise/internal/tracker/autoscale"
 )
 
-// masterFlags are the flags of master.
+// masterFlags are the flags of master. master.Config describes what they do. Where 0 has another
+// meaning on the command line than in Config (no history logs, no retries, no ended jobs), config
+// translates it.
 type masterFlags struct {
 	policyFlags
 	logFlags
@@ -53,7 +55,9 @@ type masterFlags struct {
 	yarnService              string
 }
 
-// newMaster returns the command that runs a master.
+// newMaster returns the command that runs a master. Defaults of numbers that a flag of another type
+// holds are set here; the others stand at their flags. run and submit wait --storage-retry for a
+// storage before a job starts; here the same time bounds failures of its tasks.
 func newMaster(setup *setup) *cobra.Command {
 	f := &masterFlags{policyFlags: policyFlags{setup: setup}, maxFile: 1 << 30, maxFiles: 20 << 30, snapshotSize: 64 << 20, historySize: history.DefaultBytes, historyLogs: history.DefaultLogs}
 	c := &cobra.Command{
@@ -100,11 +104,13 @@ Each flag can also be given as a variable (SLOTWISE_NODE_TIMEOUT for
 	s.StringVar(&f.yarnService, "yarn-service", "", "`name` of the YARN service of the workers, whose racks are YARN's unless --topology is given; see slotwise yarn up")
 	f.logFlags.register(c)
 	addSettings(c, func(c *cobra.Command, _ []string) error { return f.run(c.Context(), c.ErrOrStderr()) })
+	// They take no connection and no settings: they work on the directory, also while no master runs.
 	c.AddCommand(newBackup(), newRestore())
 	return c
 }
 
-// serviceAccounts returns the verifier of service accounts' tokens, nil if none is accepted.
+// serviceAccounts returns the verifier of service accounts' tokens, nil if none is accepted. The
+// master asks Kubernetes about each token, so it must run in the cluster that issued them.
 func (f *masterFlags) serviceAccounts(log *slog.Logger) (*kubernetes.Accounts, error) {
 	if len(f.accounts) == 0 {
 		return nil, nil
@@ -135,8 +141,9 @@ func parseAccounts(list []string) (allowed []kubernetes.Account, err error) {
 	return allowed, nil
 }
 
-// run serves until ctx ends or the master stops because its journal cannot be
-// written.
+// run serves until ctx ends or the master stops because its journal cannot be written. What can
+// fail by a wrong flag comes first, then the listener, then the journal, and the address file last.
+// Two masters on one directory cannot run: master.Open locks it.
 func (f *masterFlags) run(ctx context.Context, stderr io.Writer) error {
 	cfg, err := f.config(stderr)
 	if err != nil {
@@ -176,6 +183,8 @@ func (f *masterFlags) run(ctx context.Context, stderr io.Writer) error {
 	if err := f.writeAddress(l.Addr().String()); err != nil {
 		return errors.Join(err, stopServing(srv, m))
 	}
+	// Ready for systemd only now: the journal is restored, which may take minutes, and units that wait
+	// for this one can connect.
 	alive, end := context.WithCancel(ctx)
 	defer end()
 	supervised(alive, cfg.Log, m.Alive)
@@ -194,6 +203,7 @@ func (f *masterFlags) run(ctx context.Context, stderr io.Writer) error {
 		}()
 	}
 	select {
+	// The listener has failed under a running server. Without it the master is of no use.
 	case err := <-served:
 		return errors.Join(err, m.Close())
 	case <-m.Done(): // by itself: its journal cannot be written, or it was removed
@@ -260,8 +270,9 @@ func (f *masterFlags) scaling(log *slog.Logger) (*machines.Loop, error) {
 	return loop, nil
 }
 
-// stopServing closes the master first, so that pending requests get answers,
-// and then its server.
+// stopServing closes the master first, so that pending requests get answers, and then its server.
+// Close fails the requests that the master holds, such as those that wait for a job, and two
+// seconds are enough to write these answers. Shutdown alone would wait for the jobs.
 func stopServing(srv *http.Server, m *master.Master) error {
 	err := m.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
@@ -272,7 +283,8 @@ func stopServing(srv *http.Server, m *master.Master) error {
 	return err
 }
 
-// writeAddress writes the address to the file of --address-file, atomically.
+// writeAddress writes the address to the file of --address-file, atomically: a script that waits
+// for the file reads it as soon as it exists. A file of an earlier master is replaced.
 func (f *masterFlags) writeAddress(address string) error {
 	if f.addressFile == "" {
 		return nil
@@ -287,7 +299,8 @@ func (f *masterFlags) writeAddress(address string) error {
 // again for that long.
 const maxStorageRetry = 7 * 24 * time.Hour
 
-// config checks the flags and returns the configuration of the master.
+// config checks the flags and returns the configuration of the master. It opens files of rules and
+// policies and changes nothing, so a wrong flag leaves the directory as it was.
 func (f *masterFlags) config(stderr io.Writer) (master.Config, error) {
 	var none master.Config
 	log, err := f.logger(stderr)
@@ -305,8 +318,11 @@ func (f *masterFlags) config(stderr io.Writer) (master.Config, error) {
 		return none, misuse("--storage-retry %v: must be from 0 to %v", f.storageRetry, maxStorageRetry)
 	case f.keepEnded < 0:
 		return none, misuse("--keep-ended %d: must not be negative", f.keepEnded)
+	// A snapshot after every few records would keep the disk busy with snapshots alone; tests use the
+	// least size.
 	case f.snapshotSize < 1<<10 || f.snapshotSize > 1<<40:
 		return none, misuse("--snapshot-size %v: must be between 1KiB and 1TiB", f.snapshotSize)
+	// Less is not room for one job of many tasks, which would be removed as soon as it is written.
 	case f.historySize < 1<<20 || f.historySize > 1<<40:
 		return none, misuse("--history-size %v: must be between 1MiB and 1TiB", f.historySize)
 	case f.historyLogs < 0 || f.historyLogs > 1<<40:
@@ -376,7 +392,9 @@ func (f *masterFlags) config(stderr io.Writer) (master.Config, error) {
 	return cfg, err
 }
 
-// group sets the masters of the cluster.
+// group sets the masters of the cluster. All of them must be started with the same --peers: the
+// list is the first configuration of raft, and masters with different lists could elect two
+// leaders.
 func (f *masterFlags) group(cfg *master.Config) error {
 	if f.peers == "" {
 		if f.advertise != "" || f.join || f.bootstrap {
@@ -407,6 +425,8 @@ func (f *masterFlags) group(cfg *master.Config) error {
 		return misuse("--advertise %q: set it to this master's address in --peers %s", f.advertise, f.peers)
 	case !f.bootstrap && master.CheckAddress(f.advertise) != nil:
 		return misuse("--advertise: %w", master.CheckAddress(f.advertise))
+	// There are no tokens for masters, and whoever may send entries of the journal decides about all
+	// jobs.
 	case f.tokens != "" && f.files.CA == "":
 		return misuse("--peers with --tokens needs --tls-ca, --tls-cert and --tls-key: masters identify themselves to each other by certificates")
 	}
@@ -442,7 +462,8 @@ func (f *masterFlags) racks(log *slog.Logger) (func(host string) string, error) 
 	}, nil
 }
 
-// rules reads who may use which pools.
+// rules reads who may use which pools. A pool of --pool-acl keeps the managers that the file of
+// --access names; only who may submit is replaced.
 func (f *masterFlags) rules() (secure.Rules, error) {
 	var r secure.Rules
 	if f.access != "" {
@@ -483,7 +504,8 @@ func (f *logFlags) register(c *cobra.Command) {
 	completeWords(c, "log-level", logLevels)
 }
 
-// logger returns the log, which writes to w.
+// logger returns the log, which writes to w, the escaped standard error: names of jobs and errors
+// of workers are parts of its lines.
 func (f *logFlags) logger(w io.Writer) (*slog.Logger, error) {
 	if err := errors.Join(oneOf("log-format", f.logFormat, logFormats), oneOf("log-level", f.logLevel, logLevels)); err != nil {
 		return nil, err

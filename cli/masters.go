@@ -35,6 +35,7 @@ below the table says why a learner that has the journal does not vote.`,
 		if u.json() {
 			return printMessages(u.out(), resp.Masters)
 		}
+		// A table without rows would look like an error of the command.
 		if len(resp.Masters) == 0 {
 			_, err := fmt.Fprintln(u.out(), "this cluster has one master, which was started without --peers")
 			return err
@@ -87,6 +88,8 @@ func newChangeMasters(name, long string, fill func(r *slotwisev1.ChangeMastersRe
 		Args:    oneArg("address"),
 	}
 	newUserCommand(c, false, func(ctx context.Context, u *userCommand, args []string) error {
+		// Here, because the address becomes part of the journal of all masters: one with a typing error
+		// would be a member that never answers.
 		if err := master.CheckAddress(args[0]); err != nil {
 			return misuse("%w", err)
 		}

@@ -26,7 +26,8 @@ type optimumFlags struct {
 // byEach selects a division for each node by itself, beside optimum.BySlot and ByNode.
 const byEach = "each"
 
-// newOptimum returns the command that divides slots for known jobs.
+// newOptimum returns the command that divides slots for known jobs. Its flags are a part of sim's,
+// so it declares them itself, and sets the values that simFlags.check wants from the others.
 func newOptimum(setup *setup) *cobra.Command {
 	f := &optimumFlags{simFlags: simFlags{setup: setup, world: world.Default, reference: study.Alone, seeds: 1, timeScale: 1}}
 	c := &cobra.Command{

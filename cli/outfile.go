@@ -29,7 +29,8 @@ func writeFile(path string, perm fs.FileMode, replace bool, fill func(io.Writer)
 }
 
 // checkResult returns an error if the file of a result, which the command writes at its end with
-// writeFile, cannot be written or would replace another one.
+// writeFile, cannot be written or would replace another one. It is called before the work. What it
+// sees may change meanwhile, so writeFile decides in the end.
 func checkResult(flag, path string, overwrite bool) error {
 	info, err := os.Stat(path)
 	switch {
@@ -53,6 +54,7 @@ func checkResult(flag, path string, overwrite bool) error {
 // checkReplaced returns an error if a file in the place of path would replace something other
 // than a file: a rename puts it in the place of /dev/stdout as well.
 func checkReplaced(path string) error {
+	// Stat follows links, so a link to a regular file is no error: the rename replaces the link.
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
 		return misuse("%s: is no regular file, and would be replaced by one", path)
 	}

@@ -63,8 +63,8 @@ func (s *setup) showPolicies(w io.Writer, asJSON bool, args []string) error {
 	return t.Flush()
 }
 
-// describePolicy prints the parts of a policy, then their parameters and
-// profiles.
+// describePolicy prints the parts of a policy, then their parameters and profiles, and an example
+// that works: a policy that needs forecasts, or knows the future, cannot run jobs in one process.
 func (s *setup) describePolicy(w io.Writer, i sched.Info) error {
 	terminal.Fprintf(w, "%s: %s\n", i.Name, i.Summary)
 	if i.Paper != "" {
@@ -119,7 +119,8 @@ func describeParam(w io.Writer, part string, q sched.Param) {
 	printWrapped(w, q.Help)
 }
 
-// printWrapped prints an indented paragraph in lines of at most 80 columns.
+// printWrapped prints an indented paragraph in lines of at most 80 columns. The width is fixed, so
+// that the text is the same in a terminal, in a pipe and in a test.
 func printWrapped(w io.Writer, text string) {
 	const indent, width = "      ", 80
 	line := indent
@@ -157,6 +158,7 @@ func policiesJSON(w io.Writer, infos []sched.Info) error {
 		Paper   string `json:"paper,omitempty"`
 		Parts   []part `json:"parts"`
 	}
+	// Lists are empty and not null, so that a reader can loop over them untested.
 	out := make([]policy, len(infos))
 	for n, i := range infos {
 		out[n] = policy{i.Name, i.Summary, i.Paper, []part{}}

@@ -21,7 +21,8 @@ import (
 var unrecorded = []string{"help", "print", "json", "quiet", "out", "overwrite", "events", "explain", "memory", "workers", "dry-run"}
 
 // recordOf begins the record of a simulating command: the program, the command, and all flags with
-// their values. Flags from a file of settings or the environment are in the command, too.
+// their values. Flags from a file of settings or the environment are in the command, too. Copied to
+// a shell in the same directory, the command makes the same numbers again.
 func recordOf(c *cobra.Command, args []string) *report.Record {
 	r := &report.Record{Program: readBuild().program()}
 	words := append([]string{"slotwise", c.Name()}, args...)
@@ -32,11 +33,14 @@ func recordOf(c *cobra.Command, args []string) *report.Record {
 		values := []string{f.Value.String()}
 		if list, ok := f.Value.(pflag.SliceValue); ok {
 			values = list.GetSlice()
+			// A value of such a flag is one word with commas; of stringArray each is a word of its own,
+			// since it may contain commas.
 			if f.Value.Type() == "stringSlice" && len(values) > 0 {
 				values = []string{strings.Join(values, ",")}
 			}
 		}
 		r.Settings = append(r.Settings, report.Setting{Name: f.Name, Value: strings.Join(values, " ")})
+		// All settings are in the record; in the command the defaults would hide what was chosen.
 		if f.Value.String() == f.DefValue {
 			return
 		}

@@ -112,7 +112,8 @@ func (f *reproFlags) run(c *cobra.Command, name string) error {
 	return f.write(made, data)
 }
 
-// makeAll makes the experiments one after another, each on all processors.
+// makeAll makes the experiments one after another, each on all processors. Text is printed after
+// each one, because all of them take many minutes; JSON is one array and waits for the last.
 func (f *reproFlags) makeAll(c *cobra.Command, out io.Writer, experiments []repro.Experiment) ([]repro.Made, error) {
 	var made []repro.Made
 	for _, e := range experiments {
@@ -152,8 +153,8 @@ func (f *reproFlags) checkOut() error {
 	return nil
 }
 
-// write writes the files of --out: the figures, the page that shows them, and
-// the data.
+// write writes the files of --out: the figures, the page that shows them, and the data. In this
+// order, so that a page never shows a figure that is missing.
 func (f *reproFlags) write(made []repro.Made, data []byte) error {
 	if err := os.MkdirAll(filepath.Join(f.out, repro.FigureDir), 0o777); err != nil {
 		return misuse("--out %s: %w", f.out, reason(err))

@@ -16,11 +16,14 @@ import (
 // sets --map-slots.
 const envPrefix = "SLOTWISE_"
 
-// addSettings lets the environment and a file set the flags of a command. The
-// command line has priority over the environment, and the environment over the
+// addSettings lets the environment and a file set the flags of a command. The command line has
+// priority over the environment, and the environment over the file: the nearer to this call, the
+// stronger. Master and worker need it for containers, and the commands of users for the address and
+// the token of their cluster. run, sim and other commands without a cluster have none.
 // file. run is the command.
 func addSettings(c *cobra.Command, run func(*cobra.Command, []string) error) {
 	c.Flags().String("config", "", "`file` with settings: a YAML mapping of flag names to values; the variable SLOTWISE_NAME overrides it")
+	// Flags are set before run looks at any; Changed is true then, as for the command line.
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if err := readSettings(c); err != nil {
 			return err
@@ -36,6 +39,8 @@ func envName(flag string) string {
 
 // readSettings sets the flags that the command line does not set.
 func readSettings(c *cobra.Command) error {
+	// The environment comes first, since it may set --config. A flag that it sets is Changed, and the
+	// file does not touch it.
 	if err := fromEnvironment(c); err != nil {
 		return err
 	}
@@ -54,10 +59,13 @@ func readSettings(c *cobra.Command) error {
 	return fromFile(c, file, doc)
 }
 
-// fromEnvironment sets flags from variables.
+// fromEnvironment sets flags from variables. Variables that name no flag of this command are
+// ignored: they may be another command's, and Kubernetes sets SLOTWISE_MASTER_PORT and others for a
+// service of that name.
 func fromEnvironment(c *cobra.Command) error {
 	var errs []error
 	c.Flags().VisitAll(func(f *pflag.Flag) {
+		// An empty variable is set: it makes a list empty.
 		if value, set := os.LookupEnv(envName(f.Name)); set && !f.Changed && !onCommandLineOnly(f) {
 			if err := setFlag(c, f, splitList(f, value)); err != nil {
 				errs = append(errs, misuse("%s: %w", envName(f.Name), err))
@@ -93,8 +101,8 @@ func splitList(f *pflag.Flag, value string) []string {
 	return strings.Split(value, ",")
 }
 
-// fromFile sets flags from a file. The file may serve several commands, so
-// names of other commands' flags are ignored.
+// fromFile sets flags from a file. The file may serve several commands, so names of other commands'
+// flags are ignored. A name that no command has is an error, because it is a misspelt one.
 func fromFile(c *cobra.Command, file string, doc map[string]yaml.Node) error {
 	var errs []error
 	known := map[string]bool{}

@@ -33,7 +33,8 @@ import (
 // references are the values of --reference.
 var references = []string{study.Alone, study.Ideal}
 
-// simFlags are the flags of sim.
+// simFlags are the flags of sim. study, tune, size, optimum, calibrate and whatif --since use parts
+// of them, without flags for the rest, so check must accept what a caller leaves at its default.
 type simFlags struct {
 	setup             *setup
 	workload, cluster string
@@ -189,6 +190,7 @@ func (f *simFlags) check() error {
 	if err := study.CheckReferences(f.references); err != nil {
 		return misuse("--references: %w", err)
 	}
+	// References cost further runs; with --out somebody keeps the result and looks closely.
 	if len(f.references) == 0 && f.out != "" {
 		f.references = study.DefaultReferences()
 	}
@@ -198,7 +200,8 @@ func (f *simFlags) check() error {
 	return oneOf("reference", f.reference, references)
 }
 
-// checkScales rejects flags that the format of --workload has no use for.
+// checkScales rejects flags that the format of --workload has no use for. They would be ignored,
+// and the numbers would be taken for those of another load.
 func (f *simFlags) checkScales() error {
 	format, _ := workload.SplitSpec(f.workload)
 	drawn := format == "mix" || format == "synth"
@@ -224,6 +227,7 @@ func (f *simFlags) run(c *cobra.Command) error {
 	}
 	show := newSimProgress(c.ErrOrStderr(), f.quiet)
 	defer show.close()
+	// Before the inputs are read: the record has the hashes of the files as they are now.
 	made, err := f.record(c)
 	if err != nil {
 		return err
@@ -442,6 +446,7 @@ func (f *simFlags) readProfiles() ([]workload.Profile, error) {
 // pools and queues. A parameter or file that no policy accepts is an error.
 func (f *simFlags) choosePolicies(specs []string, show *simProgress) (*study.Policies, error) {
 	list := study.NewPolicies(f.setup.policies(), specs)
+	// Queues first: --policy-set may then change a single one of the file's values.
 	if f.capacityFile != "" {
 		warnings, err := list.UseQueues(f.capacityFile)
 		if err != nil {
@@ -510,9 +515,9 @@ func printLongestWaits(out io.Writer, w *study.RunWaits) {
 // lineStart moves the cursor of a terminal to the beginning of its line and clears the line.
 const lineStart = "\r\x1b[K"
 
-// simProgress shows the progress of the runs of a study: one line that is
-// overwritten on a terminal, else an occasional line. It implements
-// study.Progress; a separate goroutine prints the lines.
+// simProgress shows the progress of the runs of a study: one line that is overwritten on a
+// terminal, else an occasional line. It implements study.Progress; a separate goroutine prints the
+// lines, so that a run only adds to a counter for each job that ends.
 type simProgress struct {
 	out      io.Writer
 	quiet    bool
@@ -538,6 +543,7 @@ func newSimProgress(out io.Writer, quiet bool) *simProgress {
 		return p
 	}
 	every := local.LineEvery
+	// One line without an end, which the next one overwrites. It contains this program's own text only.
 	if p.terminal {
 		every = showAfter
 	}

@@ -137,6 +137,8 @@ func (f *studyFlags) simulate(c *cobra.Command, plan *sweep.Plan, store *sweep.S
 	err := plan.Run(c.Context(), store, sweep.RunOptions{Memory: int64(f.memory), Workers: f.workers, Progress: show,
 		Warn: func(text string) { show.warn(text) }})
 	if err != nil {
+		// The results of ended runs are on the disk, and a user who has interrupted hours of work should
+		// know it.
 		if c.Context().Err() != nil && !f.quiet {
 			show.close()
 			terminal.Fprintf(c.ErrOrStderr(), "%d of %s have ended; the same command goes on\n",
@@ -151,7 +153,8 @@ func (f *studyFlags) simulate(c *cobra.Command, plan *sweep.Plan, store *sweep.S
 	return result, err
 }
 
-// failedCells returns the error of a study some of whose runs have failed, or nil.
+// failedCells returns the error of a study some of whose runs have failed, or nil. The others are
+// compared and printed all the same: one failed run of thousands is no reason to lose them.
 func failedCells(r *sweep.Result) error {
 	var errs []error
 	failed := r.Failed()
@@ -201,8 +204,8 @@ func (f *studyFlags) list(out io.Writer, plan *sweep.Plan) error {
 	return err
 }
 
-// buildDigest identifies this build of the program: results of another build are not used
-// again.
+// buildDigest identifies this build of the program: results of another build are not used again. It
+// is the hash of the executable and not the version, which two builds of changed sources share.
 func buildDigest() (string, error) {
 	path, err := os.Executable()
 	if err != nil {

@@ -19,7 +19,9 @@ import (
 )
 
 // studyInputs opens what a simulated workload names: programs are looked up among the built-in
-// apps, their input on all storages of this program, and histories in SQLite.
+// apps, their input on all storages of this program, and histories in SQLite. The simulator's
+// packages do no such I/O themselves, so that a program can simulate without linking storages and
+// SQLite.
 func studyInputs() study.Inputs {
 	return study.Inputs{
 		Complete: func(ctx context.Context, m *workload.Mix, on *workload.Cluster) ([]string, error) {
@@ -78,6 +80,7 @@ func pastJob(h *slotwisev1.HistoryJob) (*workload.PastJob, error) {
 		for _, a := range t.GetAttempts() {
 			x.Attempts = append(x.Attempts, workload.PastAttempt{Started: a.GetStartedMs(), Ended: a.GetEndedMs(), Succeeded: a.GetState() == job.AttemptSucceeded.String()})
 		}
+		// An id is j12_m_3 or j12_r_3.
 		if strings.Contains(t.GetId(), "_r_") {
 			p.Reduces = append(p.Reduces, x)
 		} else {

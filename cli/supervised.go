@@ -29,11 +29,13 @@ func supervised(ctx context.Context, log *slog.Logger, alive func(context.Contex
 	if err == nil {
 		_, err = conn.Write([]byte("READY=1"))
 	}
+	// Not fatal: a daemon that works is better than one that ends because nobody listens.
 	if err != nil {
 		log.Warn("systemd does not learn that this daemon is ready", "socket", socket, "err", err)
 		return
 	}
 	every := time.Duration(micros) * time.Microsecond / 3 // two messages may come late
+	// The unit has Type=notify without WatchdogSec.
 	if every <= 0 {
 		_ = conn.Close()
 		return
@@ -43,6 +45,8 @@ func supervised(ctx context.Context, log *slog.Logger, alive func(context.Contex
 		tick := time.NewTicker(every)
 		defer tick.Stop()
 		for {
+			// The first message comes at once, so that the interval begins with a daemon that has
+			// answered.
 			if alive(ctx) == nil {
 				_, _ = conn.Write([]byte("WATCHDOG=1"))
 			}

@@ -25,7 +25,8 @@ type buildFacts struct {
 	Arch     string `json:"arch"`
 }
 
-// readBuild returns the facts that the Go toolchain recorded in the program.
+// readBuild returns the facts that the Go toolchain recorded in the program. A test binary, and one
+// that go run has built, may lack some of them.
 func readBuild() buildFacts {
 	f := buildFacts{Version: "(devel)", Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH}
 	info, ok := debug.ReadBuildInfo()

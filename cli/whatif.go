@@ -89,7 +89,7 @@ part in the search. It recommends what is better beyond doubt; --apply installs 
 	return c
 }
 
-// ask sends the question and prints the answer.
+// ask sends the question and prints the answer. policy --preview calls it with a policy alone.
 func (f *whatIfFlags) ask(ctx context.Context, u *userCommand, _ []string) error {
 	r, err := f.request()
 	if err != nil {
@@ -126,6 +126,8 @@ func (f *whatIfFlags) request() (*slotwisev1.WhatIfRequest, error) {
 	if f.policy == "" && len(r.Set) > 0 {
 		return nil, misuse("--policy-set needs --policy")
 	}
+	// A text and not a number, because +10 is the usual form and an absolute number would mean
+	// something else.
 	if f.nodes != "" {
 		n, err := strconv.ParseInt(f.nodes, 10, 32)
 		if err != nil || n == 0 {
@@ -164,13 +166,14 @@ func (f *whatIfFlags) request() (*slotwisev1.WhatIfRequest, error) {
 // newWorkersOn are the values of --machine.
 var newWorkersOn = []string{"present", "new"}
 
-// addMix adds the jobs of --submit to a request. Their tasks are planned for the slots of
-// the cluster.
+// addMix adds the jobs of --submit to a request. Their tasks are planned for the slots of the
+// cluster, here and not on the master: the files of the mix are this user's.
 func (f *whatIfFlags) addMix(ctx context.Context, u *userCommand, r *slotwisev1.WhatIfRequest) error {
 	on, err := client.Call(ctx, u.cl, u.cl.RPC().Cluster, &slotwisev1.ClusterRequest{})
 	if err != nil {
 		return err
 	}
+	// One node with all slots: only their number decides how an input is divided.
 	virtual := &workload.Cluster{Groups: []workload.NodeGroup{{Count: 1, MapSlots: int(on.MapSlots), ReduceSlots: int(on.ReduceSlots)}}}
 	w, err := study.ReadWorkload(ctx, f.submit, virtual, study.WorkloadOptions{Inputs: studyInputs()})
 	if err != nil {
@@ -199,7 +202,8 @@ func whatIfJob(j *workload.Job) *slotwisev1.WhatIfJob {
 	return w
 }
 
-// meanSeconds returns the mean stated time of tasks; 0 if one states none.
+// meanSeconds returns the mean stated time of tasks; 0 if one states none, for which the master
+// takes the times of earlier jobs. One number for all tasks keeps the request small.
 func meanSeconds(tasks []workload.Task) float64 {
 	sum := time.Duration(0)
 	for _, t := range tasks {
@@ -218,6 +222,7 @@ func printWhatIf(w io.Writer, resp *slotwisev1.WhatIfResponse) error {
 		return err
 	}
 	t := table(w)
+	// A column that is empty for all jobs would only make the lines longer than the terminal.
 	due := slices.ContainsFunc(resp.Jobs, func(r *slotwisev1.WhatIfRow) bool { return r.DeadlineMs > 0 })
 	fmt.Fprint(t, "JOB\tNAME\tENDS IN\tWOULD END IN\tDIFFERENCE")
 	if due {
@@ -235,6 +240,8 @@ func printWhatIf(w io.Writer, resp *slotwisev1.WhatIfResponse) error {
 		}
 		terminal.Fprintf(t, "\n")
 	}
+	// The table first, then its conditions: the assumptions are long, and the times are what the user
+	// asks for.
 	err := t.Flush()
 	terminal.Fprintf(w, "\n%d futures of each under policy %s, in %s; assumed: %s\n", resp.Futures, resp.Policy,
 		terminal.Duration(time.Duration(resp.TookMs)*time.Millisecond), strings.Join(resp.Assumptions, "; "))

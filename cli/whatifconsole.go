@@ -38,6 +38,7 @@ func (c consoleSimulator) Plan(ctx context.Context, text string) ([]*slotwisev1.
 	if err != nil {
 		return nil, err
 	}
+	// Counted before the jobs are drawn, which would take the memory that the bounds protect.
 	n := m.Count
 	for i := range m.Classes {
 		n += m.Classes[i].Count
@@ -49,6 +50,7 @@ func (c consoleSimulator) Plan(ctx context.Context, text string) ([]*slotwisev1.
 		return nil, fmt.Errorf("%d jobs, and a question may have %d", n, mostMixJobs)
 	}
 	m.Most = mostMixTasks
+	// One seed for all questions, so that a page that is loaded again shows the same answer.
 	jobs, err := m.Jobs(1)
 	if err != nil {
 		return nil, err

@@ -39,8 +39,9 @@ type pastCluster interface {
 	policy(ctx context.Context) (name string, set map[string]string, err error)
 }
 
-// askPast simulates the jobs that the cluster has run under its policy and others, and
-// recommends one.
+// askPast simulates the jobs that the cluster has run under its policy and others, and recommends
+// one. All is computed by this command: the simulations would take the master's processors for
+// minutes.
 func (f *whatIfFlags) askPast(ctx context.Context, u *userCommand, change *slotwisev1.WhatIfRequest) error {
 	// The jobs have ended, so none can be changed.
 	if len(change.Priorities)+len(change.Kill) > 0 || f.submit != "" {
@@ -57,8 +58,9 @@ func (f *whatIfFlags) askPast(ctx context.Context, u *userCommand, change *slotw
 	return f.printPast(ctx, u, s, all)
 }
 
-// simulatePast answers a question about the past of a cluster. It returns the flags of the simulation
-// with the answer, for their print.
+// simulatePast answers a question about the past of a cluster. It returns the flags of the
+// simulation with the answer, for their print. It writes what the cluster has into a temporary
+// directory and then does what sim does with such files, so an answer can be repeated by hand.
 func (setup *setup) simulatePast(ctx context.Context, q *source.PastQuestion, seed uint64, on pastCluster, show *simProgress) (*pastAnswer, *simFlags, error) {
 	objective, err := search.ParseObjective(q.Minimise)
 	switch {
@@ -159,8 +161,9 @@ func (a *pastAnswer) search(ctx context.Context, s *simFlags, q *source.PastQues
 }
 
 // recommend chooses the composition that the search has found, or else the best of the other
-// policies, if it is better than the installed one beyond doubt by a measure of the objective
-// and worse by none.
+// policies, if it is better than the installed one beyond doubt by a measure of the objective and
+// worse by none. The search goes first: it was compared on jobs that it had not seen, while the
+// named policies are compared on all of them.
 func (a *pastAnswer) recommend(o search.Objective, g *sched.Registry, given map[string]string) {
 	a.verdict = fmt.Sprintf("keep %s; nothing else is better beyond doubt", a.installed)
 	if t := a.Search; t != nil {
@@ -207,7 +210,9 @@ func installCommand(c *search.Candidate) string {
 	return strings.Join(words, " ")
 }
 
-// printPast prints the answer, and installs the recommended policy if the user wants that.
+// printPast prints the answer, and installs the recommended policy if the user wants that. The
+// comparison is printed before the change, so that the reason of the change is on the screen if it
+// fails. JSON is one object and comes after it, to say whether it was applied.
 func (f *whatIfFlags) printPast(ctx context.Context, u *userCommand, s *simFlags, all *pastAnswer) error {
 	best := all.Recommended
 	if !u.json() {
@@ -253,6 +258,8 @@ func otherPolicies(installed string) (list []string) {
 // keepPast writes the jobs that have succeeded since a time into a directory. It returns
 // their number.
 func keepPast(ctx context.Context, on pastCluster, dir string, since time.Time) (n int, err error) {
+	// A store and not a list in memory: the simulator reads histories, and converts them by the same
+	// rules.
 	store, err := history.Open(dir, history.Limits{Entries: mostPast, Bytes: 1 << 40}, nil)
 	if err != nil {
 		return 0, err
@@ -302,6 +309,7 @@ func writeNodes(ctx context.Context, on pastCluster, file string, more int) erro
 	}
 	var live []*slotwisev1.NodeStatus
 	for _, n := range all {
+		// A lost worker does no work in the future, and a drained one neither.
 		if n.State == "alive" {
 			live = append(live, n)
 		}

@@ -13,7 +13,9 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// printMessages prints messages as a JSON array with one message per line.
+// printMessages prints messages as a JSON array with one message per line, for tools that read
+// lines, such as grep and wc. It is printed as a whole: a list that fails half-way would be no
+// JSON.
 func printMessages[M proto.Message](w io.Writer, list []M) error {
 	var b bytes.Buffer
 	b.WriteString("[")
@@ -41,10 +43,11 @@ func printMessage(w io.Writer, m proto.Message) error {
 	return err
 }
 
-// writeMessage writes a message as JSON for programs. Fields have the names and
-// the order of the .proto files, and none is omitted. Integers are numbers,
-// which protojson would quote. Enums are in lower case without their prefix.
+// writeMessage writes a message as JSON for programs. Fields have the names and the order of the
+// .proto files, and none is omitted: a script can tell a zero from a field of a newer version.
+// Integers are numbers, which protojson would quote. Enums are in lower case without their prefix.
 func writeMessage(b *bytes.Buffer, m protoreflect.Message) {
+	// A message field that is not set.
 	if !m.IsValid() {
 		b.WriteString("null")
 		return
@@ -119,6 +122,7 @@ func writeValue(b *bytes.Buffer, f protoreflect.FieldDescriptor, v protoreflect.
 // enumName returns an enum value without its type's prefix: JOB_STATE_RUNNING
 // of JobState is running. The unspecified value is "".
 func enumName(d protoreflect.EnumDescriptor, n protoreflect.EnumNumber) string {
+	// A newer master may send a value that this program does not know.
 	v := d.Values().ByNumber(n)
 	if v == nil || n == 0 {
 		return ""

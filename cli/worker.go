@@ -94,6 +94,7 @@ func (f *workerFlags) run(c *cobra.Command) error {
 	cfg.TLS = f.files
 	cfg.Memory, cfg.TaskMemory = int64(f.memory), int64(f.taskMemory)
 	cfg.MinFree, cfg.CacheSize, cfg.LogSize = int64(f.minFree), int64(f.cacheSize), int64(f.logSize)
+	// Not the default of run, a quarter of RAM: a worker has the machine for itself.
 	if cfg.Memory == 0 {
 		cfg.Memory = local.WorkerMemory()
 	}
@@ -101,6 +102,8 @@ func (f *workerFlags) run(c *cobra.Command) error {
 		return err
 	}
 	cfg.Usable = local.UsableMemory()
+	// Files that no attempt may name as an input: with the worker's token a job could act as the
+	// worker.
 	cfg.Version, cfg.OwnFiles, cfg.Cgroups = version(), []string{f.tokenFile, f.cfg.Tokens}, true
 	if cfg.Log, err = f.logger(c.ErrOrStderr()); err != nil {
 		return err
@@ -116,6 +119,8 @@ func (f *workerFlags) run(c *cobra.Command) error {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	defer signal.Stop(signals)
+	// The signals are caught before, because one that comes during the start must drain the worker and
+	// not kill it.
 	w, err := worker.Start(cfg)
 	if err != nil {
 		return misuseError{err}

@@ -82,7 +82,7 @@ func yarnService(name string) (*yarn.Service, error) {
 }
 
 // yarnRacks answers with the racks that YARN reports for its nodes. It may be used by several
-// goroutines.
+// goroutines; while one of them asks YARN the others wait, since they need the same answer.
 type yarnRacks struct {
 	nodes func(context.Context) (map[string]string, error)
 	log   *slog.Logger
@@ -102,6 +102,8 @@ const (
 func (r *yarnRacks) rack(host string) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	// Also after an error or for a host that YARN does not know, at most one call in ten seconds: a
+	// master asks for each worker that registers.
 	if _, known := r.racks[host]; !known && time.Since(r.asked) >= rackInterval {
 		r.asked = time.Now()
 		ctx, cancel := context.WithTimeout(context.Background(), rackLimit)
@@ -189,7 +191,8 @@ func (f *yarnUp) check() error {
 	return nil
 }
 
-// run starts the workers.
+// run starts the workers. All that can fail without a trace on YARN is tried first. An application
+// that has been launched is removed only if it has ended; else its workers may still come.
 func (f *yarnUp) run(ctx context.Context, u *userCommand) error {
 	if err := f.check(); err != nil {
 		return err
@@ -225,6 +228,7 @@ func (f *yarnUp) run(ctx context.Context, u *userCommand) error {
 	if err != nil {
 		return err
 	}
+	// The error of an ended context is its cause, so the user reads which flag has ended the wait.
 	limited, cancel := context.WithTimeoutCause(ctx, f.timeout, fmt.Errorf("not all workers have joined the master within --timeout %v", f.timeout))
 	defer cancel()
 	w := &yarnWait{u: u, s: s, name: f.name}
@@ -232,6 +236,7 @@ func (f *yarnUp) run(ctx context.Context, u *userCommand) error {
 		// The application has ended by itself, so its directory is of no use. In other cases the
 		// workers may still come.
 		if w.ended {
+			// The clean-up must also run after an interrupt.
 			return errors.Join(err, s.Remove(context.WithoutCancel(ctx)))
 		}
 		rest := fmt.Sprintf("%s goes on: slotwise yarn status --name %s shows its state and where its output is, yarn down --name %s removes it", id, f.name, f.name)
@@ -245,6 +250,7 @@ func (f *yarnUp) run(ctx context.Context, u *userCommand) error {
 func (f *yarnUp) reachable(u *userCommand, server string) error {
 	master := u.cl.Address()
 	switch {
+	// YARN on this machine alone, as in a test: its containers reach loopback.
 	case isLoopback(server):
 		return nil
 	case isLoopback(master):
@@ -271,7 +277,8 @@ const (
 	workerSettings = "worker.yaml"
 )
 
-// contents returns the files of a worker's container. The caller closes them.
+// contents returns the files of a worker's container. The caller closes them. Settings go into a
+// file and not into the command, which every user of YARN can read.
 func (f *yarnUp) contents(u *userCommand) ([]yarn.File, error) {
 	slots := cmp.Or(f.slots, f.cpu)
 	settings := map[string]string{
@@ -366,11 +373,14 @@ func (w *yarnWait) workers(ctx context.Context) (map[string]*slotwisev1.NodeStat
 	return nodes, nil
 }
 
-// joined waits until n workers have joined the master.
+// joined waits until n workers have joined the master. YARN says that a container runs as soon as
+// its process exists, so the master is asked, whose answer is what counts.
 func (w *yarnWait) joined(ctx context.Context, n int) error {
 	for {
 		app, err := w.s.App(ctx)
 		if err != nil {
+			// After the time-out the error is the time-out's and not the one of the call that it has cut
+			// off.
 			return cmp.Or(context.Cause(ctx), err)
 		}
 		nodes, err := w.workers(ctx)
@@ -462,7 +472,8 @@ and --yarn-service does the same with the work.`,
 	return c
 }
 
-// shrink drains the workers that cost least and gives them back.
+// shrink drains the workers that cost least and gives them back. An interrupt leaves them drained:
+// undoing that could fail as well, and the message says how.
 func (w *yarnWait) shrink(ctx context.Context, fleet machines.Fleet, n int, hold time.Duration) error {
 	nodes, err := w.workers(ctx)
 	if err != nil {
@@ -618,6 +629,7 @@ func printYarnStatus(ctx context.Context, out io.Writer, asJSON bool, s *yarn.Se
 		Name: s.Name(), Application: app.ID, State: app.State, Reason: app.Reason(), Queue: app.Queue,
 		Containers: max(0, app.Containers), MemoryMiB: max(0, app.Memory), VCores: max(0, app.Cores), Workers: []yarnWorker{},
 	}
+	// Before and after that state there is no service master that could answer.
 	if app.State == "RUNNING" {
 		fleet, err := s.Fleet(ctx)
 		// The services API may be off. The rest of the status is still of use.

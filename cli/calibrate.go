@@ -229,7 +229,7 @@ error on the jobs that it did not use    %s
 	return err
 }
 
-// writeWorld writes a world file. A world has no nodes, so the cluster stands in a comment, with
+// writeWorld writes a world file. A world has no nodes, so a comment has the cluster, with
 // the errors, which a reader of the file should see before it is used.
 func (f *calibrateFlags) writeWorld(w io.Writer, r *calibrate.Result) error {
 	// A line end in the name of a file would end the comment, and the rest would be read as YAML.

@@ -134,7 +134,7 @@ func (f *certsFlags) issue() ([]string, error) {
 	if err != nil {
 		return nil, misuse("--dir: %w", err)
 	}
-	// The name of the file says what the certificate is for. A second one for the same user and role
+	// The name of the file has the certificate's user and role. A second one for the same user and role
 	// needs the first one removed: Issue does not overwrite.
 	name, hosts := f.role+"-"+f.user, f.hosts
 	if role == secure.Master {

@@ -13,17 +13,17 @@
 // Main first asks whether this process is an attempt of a task. Then it runs the attempt and never
 // returns. Else execute builds the tree with the one command that is named, parses its flags, runs
 // it, closes the connections to storages, and turns the error into a message and an exit status. A
-// command returns its error and does not print it: report makes one line of it, chooses the
+// command returns its error and does not print it: report prints it in one line, chooses the
 // status, and execute prints the failure as JSON if -o json asks for that.
 //
 // A command does three things, and users rely on their order:
 //
 //  1. It checks all that it can check without an effect: values of flags, inputs, the place of the
 //     output. A mistake costs a second and leaves nothing behind.
-//  2. It starts what has effects: files, listeners, jobs.
-//  3. It prints the result when the result is durable, so that whoever sees it can use it.
+//  2. It begins the effects: files, listeners, jobs.
+//  3. It prints the result when the result is durable, so that a script that reads it can use it.
 //
-// An interrupt cancels the context of step 2. The command then removes what is unfinished and
+// An interrupt cancels the context of step 2. The command then removes unfinished files and
 // returns. A second interrupt ends the process without that. So the file of a result gets its name
 // last (writeFile), and a killed command leaves at most a hidden temporary file.
 //
@@ -50,7 +50,7 @@
 // # Text of others
 //
 // Names of jobs, errors of servers and logs are chosen by other users. Both outputs of a command are
-// a terminal.Escaper, so none of them can act on this user's terminal. Values in tables are written
+// a terminal.Escaper, so these texts cannot act on this user's terminal. Values in tables are written
 // with terminal.Fprintf, which escapes line ends, too. Data goes to raw(w) unchanged.
 package cli
 
@@ -142,7 +142,7 @@ const product = "slotwise"
 // execute runs one command line and returns its exit status.
 func (s *setup) execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	// A copy, because tests execute several command lines of one program at a time, and policies and
-	// atEnd belong to one of them.
+	// atEnd belong to one command line.
 	run := *s
 	s = &run
 	s.policies = policies.Builtin
@@ -207,7 +207,7 @@ func (s *setup) renameHelp(root *cobra.Command) {
 	}
 	quoted := commandLine()
 	rename := func(text string) string {
-		if !strings.Contains(text, product+" ") { // as most texts; the expression takes 2 ms for all of them
+		if !strings.Contains(text, product+" ") { // as most texts; the expression takes 2 ms for all texts
 			return text
 		}
 		return quoted.ReplaceAllString(text, s.program+" $1")

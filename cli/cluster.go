@@ -55,7 +55,7 @@ type userCommand struct {
 	cl     *client.Client
 }
 
-// asking is the key of the annotation of commands that ask about jobs, nodes and the like. Their
+// asking is the key of the annotation of commands that ask about jobs, nodes or masters. Their
 // failure says nothing about a job.
 const asking = "asks"
 

@@ -173,7 +173,7 @@ func TestWorkerRestart(t *testing.T) {
 	}
 }
 
-// TestFrozenWorker stops a worker for longer than the master waits, and lets it
+// TestFrozenWorker stops a worker for longer than the master waits, and has it
 // continue. The master rejects its reports, the worker's task is killed, and
 // the output has each record once.
 func TestFrozenWorker(t *testing.T) {

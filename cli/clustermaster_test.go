@@ -198,7 +198,7 @@ func (c *testCluster) asksJSON(into any, args ...string) {
 
 // TestMasterMoves moves a master to another address while a map runs: stop, back up, restore in another
 // directory, start. The worker and the waiting client have both addresses in their lists, and the
-// attempt that ran goes on.
+// attempt that ran continues.
 func TestMasterMoves(t *testing.T) {
 	t.Parallel()
 	c := newTestCluster(t)

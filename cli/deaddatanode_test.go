@@ -17,7 +17,7 @@ import (
 )
 
 // TestSortsBesideADeadDataNode kills one of four DataNodes during the first of 20 sorts. With
-// Hadoop's default times the NameNode offers it to the writers of all of them. Each sort must
+// Hadoop's default times the NameNode offers it to the writers of all files. Each sort must
 // succeed with the right output. The test takes minutes and runs if SLOTWISE_LOAD is set.
 // TestPipelines of package hdfs tests the same writers in less time.
 func TestSortsBesideADeadDataNode(t *testing.T) {

@@ -217,7 +217,7 @@ func (d *jobDisplay) drawLocked(j *jobBars, p *mapreduce.Progress) {
 func (d *jobDisplay) openLocked(j *jobBars, p *mapreduce.Progress) {
 	if d.mu.bars == nil {
 		d.mu.bars = mpb.New(mpb.WithOutput(raw(d.out)), mpb.WithWidth(48))
-		// An escaper of its own, because raw(d.out) has gone around the command's.
+		// Another escaper, because raw(d.out) has gone around the command's.
 		d.mu.lines = terminal.NewEscaper(d.mu.bars)
 	}
 	add := func(what string, right func(*local.Remarks) string) *mpb.Bar {

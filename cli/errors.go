@@ -40,7 +40,7 @@ func misuse(format string, args ...any) error {
 	return misuseError{fmt.Errorf(format, args...)}
 }
 
-// listAtMost bounds the names that an error lists. They stand in one line of text, which a terminal
+// listAtMost bounds the names that an error lists. They make one line of text, which a terminal
 // breaks into a few rows.
 const listAtMost = 16
 
@@ -66,7 +66,7 @@ func unknown(what, name string, known []string) error {
 func flagError(c *cobra.Command, err error) error {
 	var invalid *pflag.InvalidValueError
 	if errors.As(err, &invalid) {
-		// The short form -o names the output in other tools, so a wrong value of it has its own message.
+		// The short form -o names the output in other tools, so its wrong values have their own message.
 		if isPrintForm(invalid.GetFlag()) {
 			return notAForm(c, invalid.GetValue())
 		}

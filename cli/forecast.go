@@ -16,7 +16,7 @@ func left(f *slotwisev1.JobForecast, ms int64) time.Duration {
 }
 
 // endsIn says in a table cell when a job is expected to end. The order of the cases goes from what
-// is certain to what is guessed; of a job whose reduces are unknown, the end of its maps is still
+// is certain to guesses; of a job whose reduces are unknown, the end of its maps is still
 // of use.
 func endsIn(j *slotwisev1.JobStatus) string {
 	switch f := j.Forecast; {
@@ -57,7 +57,7 @@ func dueText(j *slotwisev1.JobStatus) string {
 	switch {
 	case at == 0:
 		return ""
-	// A job that failed has neither met nor missed it.
+	// A failed job did not meet its deadline, and it did not just miss it.
 	case j.EndedMs != 0 && j.State != slotwisev1.JobState_JOB_STATE_SUCCEEDED:
 		return clock(at)
 	case j.EndedMs > at:
@@ -79,7 +79,7 @@ func dueText(j *slotwisev1.JobStatus) string {
 }
 
 // forecastLines describes a forecast as names and values. An end is never without its interval and
-// what was assumed: a single time would be read as a promise.
+// its assumptions: a single time would be read as a promise.
 func forecastLines(f *slotwisev1.JobForecast) (lines [][2]string) {
 	if f == nil {
 		return nil

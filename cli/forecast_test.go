@@ -46,7 +46,7 @@ func TestPrintWhy(t *testing.T) {
 	}
 }
 
-// Lists of jobs show what is ahead of a job, and leave out what the policy adds.
+// Lists of jobs show which jobs are ahead of a job, and leave out what the policy adds.
 func TestBrief(t *testing.T) {
 	for reason, want := range map[string]string{
 		"": "", "all 4 map slots are in use": "all 4 map slots are in use",

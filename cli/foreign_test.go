@@ -43,7 +43,7 @@ const hostile = "evil\x1b]0;owned\x07\x1b[2J\u009b31m\x7f\u202ecod\u2066\u2028\r
 const hostileFile = "evil\x1b[2J\u009b31m\x7f\u202e\xff\n" + forged + "\tj9"
 
 // TestForeignText runs every command over text that other users, jobs, files and servers
-// have chosen, and requires that none of it acts on a terminal. A command without a row in
+// have chosen, and requires that nothing acts on a terminal. A command without a row in
 // foreignCases fails the test.
 func TestForeignText(t *testing.T) {
 	if testing.Short() {

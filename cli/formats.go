@@ -90,7 +90,7 @@ type fileFormat struct {
 	Divided string `json:"divided"` // among maps
 }
 
-// fileFormats returns the formats. Codecs are those of the program's own tables, so that a codec
+// fileFormats returns the formats. Codecs come from the program's own tables, so that a codec
 // that is added there is listed without a change here.
 func fileFormats() []fileFormat {
 	whole := input.CodecNames()
@@ -111,7 +111,7 @@ func fileFormats() []fileFormat {
 				f.Written = append(f.Written, codec)
 			}
 		}
-		// Such a format has no compression of its own: whole files are compressed, by any codec.
+		// Such a format does not compress: whole files are compressed, by any codec.
 		if f.Read == nil {
 			f.Read = whole
 		}

@@ -231,7 +231,7 @@ func readHadoopFile(name string) ([]hadoop.Setting, error) {
 }
 
 // givenSettings returns the settings of generic options in the order in which they take effect, the
-// last one of a name: those of each -conf in its order, then -D. So -D wins wherever it was typed.
+// last one of a name: first each -conf in its order, then -D. So -D wins wherever it was typed.
 func givenSettings(g hadoop.Generic) (all []hadoop.Setting, err error) {
 	for _, file := range g.ConfFile {
 		settings, err := readHadoopFile(file)

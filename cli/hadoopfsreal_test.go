@@ -148,7 +148,7 @@ func realSpace(t *testing.T, server *serverstest.PrivateHDFS, source string) {
 		}
 		return bytes
 	}
-	// DataNodes report what they hold every few seconds, so the clients are asked one right after the other.
+	// DataNodes report their blocks every few seconds, so one client runs right after the other.
 	clustertest.Eventually(t, "df shows the used bytes that Hadoop's own client shows", func() bool {
 		theirs := used(own([][]string{{"-df"}})[0].output)
 		_, out := runFS(t, "", "-df")
@@ -184,7 +184,7 @@ func realSpace(t *testing.T, server *serverstest.PrivateHDFS, source string) {
 	t.Setenv("HADOOP_USER_NAME", "ann")
 }
 
-// realAnswer is what a call of Hadoop's own client has ended with.
+// realAnswer is the status and the output of a call of Hadoop's own client.
 type realAnswer struct {
 	status, message string // message is the first line of its errors
 	output          string

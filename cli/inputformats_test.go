@@ -137,7 +137,7 @@ func partLines(t *testing.T, dir string) (lines []string) {
 }
 
 // TestAlignedOnCluster: on a cluster, attempts on different workers align their files with the
-// input's first file, which none of them needs to open. A file with another column fails the
+// input's first file, which no map needs to open. A file with another column fails the
 // job at once and is named beside the first file.
 func TestAlignedOnCluster(t *testing.T) {
 	t.Parallel()

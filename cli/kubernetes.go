@@ -133,7 +133,7 @@ The way from a cluster to a result, with the making of an image:
 	s.StringVar(&f.masterMemory, "master-memory", "1Gi", "memory of the master, a Kubernetes `quantity`")
 	s.StringVar(&f.policy, "policy", "fifo", "scheduling `policy` of the master; see slotwise policies")
 	s.DurationVar(&f.drain, "drain-timeout", 5*time.Minute, "for how `long` attempts of a deleted worker may run on")
-	// Shorter than a worker's own default of 30 minutes: a node that Kubernetes drains waits for it.
+	// Shorter than a worker's own default of 30 minutes: Kubernetes waits so long before it has drained a node.
 	s.DurationVar(&f.serve, "serve-timeout", 5*time.Minute, "for how `long` reduces may fetch its map outputs after that")
 	s.StringArrayVar(&f.storageRoots, "storage-root", nil, "`URI` of a directory that users' jobs may read and write below (repeatable)")
 	s.StringVar(&f.storageSecret, "storage-secret", "", "`name` of a Secret whose keys become variables, such as AWS_ACCESS_KEY_ID")
@@ -144,7 +144,7 @@ The way from a cluster to a result, with the making of an image:
 	return c
 }
 
-// run prints the objects. Nothing is printed before all of them are known, because kubectl apply at
+// run prints the objects. Nothing is printed before all objects are known, because kubectl apply at
 // the end of the pipe would make the first ones.
 func (f *manifestFlags) run(out io.Writer) error {
 	values, err := f.values()

@@ -29,7 +29,7 @@ import (
 	"github.com/slotwise/slotwise/internal/tracker/autoscale"
 )
 
-// masterFlags are the flags of master. master.Config describes what they do. Where 0 has another
+// masterFlags are the flags of master. master.Config describes their effects. Where 0 has another
 // meaning on the command line than in Config (no history logs, no retries, no ended jobs), config
 // translates it.
 type masterFlags struct {
@@ -56,7 +56,7 @@ type masterFlags struct {
 }
 
 // newMaster returns the command that runs a master. Defaults of numbers that a flag of another type
-// holds are set here; the others stand at their flags. run and submit wait --storage-retry for a
+// holds are set here; the others are written at their flags. run and submit wait --storage-retry for a
 // storage before a job starts; here the same time bounds failures of its tasks.
 func newMaster(setup *setup) *cobra.Command {
 	f := &masterFlags{policyFlags: policyFlags{setup: setup}, maxFile: 1 << 30, maxFiles: 20 << 30, snapshotSize: 64 << 20, historySize: history.DefaultBytes, historyLogs: history.DefaultLogs}
@@ -271,7 +271,7 @@ func (f *masterFlags) scaling(log *slog.Logger) (*machines.Loop, error) {
 }
 
 // stopServing closes the master first, so that pending requests get answers, and then its server.
-// Close fails the requests that the master holds, such as those that wait for a job, and two
+// Close fails the requests that the master holds, such as waits for a job, and two
 // seconds are enough to write these answers. Shutdown alone would wait for the jobs.
 func stopServing(srv *http.Server, m *master.Master) error {
 	err := m.Close()
@@ -300,7 +300,7 @@ func (f *masterFlags) writeAddress(address string) error {
 const maxStorageRetry = 7 * 24 * time.Hour
 
 // config checks the flags and returns the configuration of the master. It opens files of rules and
-// policies and changes nothing, so a wrong flag leaves the directory as it was.
+// policies and changes nothing, so a wrong flag leaves the directory unchanged.
 func (f *masterFlags) config(stderr io.Writer) (master.Config, error) {
 	var none master.Config
 	log, err := f.logger(stderr)
@@ -322,7 +322,7 @@ func (f *masterFlags) config(stderr io.Writer) (master.Config, error) {
 	// least size.
 	case f.snapshotSize < 1<<10 || f.snapshotSize > 1<<40:
 		return none, misuse("--snapshot-size %v: must be between 1KiB and 1TiB", f.snapshotSize)
-	// Less is not room for one job of many tasks, which would be removed as soon as it is written.
+	// Less is not room for one job of many tasks, which would be removed at once.
 	case f.historySize < 1<<20 || f.historySize > 1<<40:
 		return none, misuse("--history-size %v: must be between 1MiB and 1TiB", f.historySize)
 	case f.historyLogs < 0 || f.historyLogs > 1<<40:
@@ -392,7 +392,7 @@ func (f *masterFlags) config(stderr io.Writer) (master.Config, error) {
 	return cfg, err
 }
 
-// group sets the masters of the cluster. All of them must be started with the same --peers: the
+// group sets the masters of the cluster. All masters must be started with the same --peers: the
 // list is the first configuration of raft, and masters with different lists could elect two
 // leaders.
 func (f *masterFlags) group(cfg *master.Config) error {
@@ -425,7 +425,7 @@ func (f *masterFlags) group(cfg *master.Config) error {
 		return misuse("--advertise %q: set it to this master's address in --peers %s", f.advertise, f.peers)
 	case !f.bootstrap && master.CheckAddress(f.advertise) != nil:
 		return misuse("--advertise: %w", master.CheckAddress(f.advertise))
-	// There are no tokens for masters, and whoever may send entries of the journal decides about all
+	// There are no tokens for masters, and a client that may send entries of the journal decides about all
 	// jobs.
 	case f.tokens != "" && f.files.CA == "":
 		return misuse("--peers with --tokens needs --tls-ca, --tls-cert and --tls-key: masters identify themselves to each other by certificates")

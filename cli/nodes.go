@@ -212,7 +212,7 @@ func datumText(d *slotwisev1.PolicyDatum) string {
 	return sched.Datum{Number: d.GetNumber(), Text: d.GetText()}.String()
 }
 
-// installPolicy installs a policy and prints the one before it and the new one: what is printed is
+// installPolicy installs a policy and prints the one before it and the new one: the output is
 // the command line that undoes the change.
 func installPolicy(ctx context.Context, u *userCommand, r *slotwisev1.SetPolicyRequest) error {
 	old, err := client.Call(ctx, u.cl, u.cl.RPC().Policy, &slotwisev1.PolicyRequest{})

@@ -29,8 +29,8 @@ func writeFile(path string, perm fs.FileMode, replace bool, fill func(io.Writer)
 }
 
 // checkResult returns an error if the file of a result, which the command writes at its end with
-// writeFile, cannot be written or would replace another one. It is called before the work. What it
-// sees may change meanwhile, so writeFile decides in the end.
+// writeFile, cannot be written or would replace another one. It is called before the work. Another process
+// may write the file meanwhile, so writeFile decides in the end.
 func checkResult(flag, path string, overwrite bool) error {
 	info, err := os.Stat(path)
 	switch {

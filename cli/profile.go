@@ -81,7 +81,7 @@ func (f *profileFlags) measure(c *cobra.Command, args []string) error {
 	if f.runs < 1 {
 		return misuse("--runs %d: must be positive", f.runs)
 	}
-	// Streaming commands are measured many times, and what they print would come as often.
+	// Streaming commands are measured many times, and their messages would come as often.
 	p, inputs, err := f.run.program(args, io.Discard)
 	if err != nil {
 		return err

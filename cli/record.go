@@ -33,14 +33,14 @@ func recordOf(c *cobra.Command, args []string) *report.Record {
 		values := []string{f.Value.String()}
 		if list, ok := f.Value.(pflag.SliceValue); ok {
 			values = list.GetSlice()
-			// A value of such a flag is one word with commas; of stringArray each is a word of its own,
+			// A value of such a flag is one word with commas; of stringArray each is a separate word,
 			// since it may contain commas.
 			if f.Value.Type() == "stringSlice" && len(values) > 0 {
 				values = []string{strings.Join(values, ",")}
 			}
 		}
 		r.Settings = append(r.Settings, report.Setting{Name: f.Name, Value: strings.Join(values, " ")})
-		// All settings are in the record; in the command the defaults would hide what was chosen.
+		// All settings are in the record; in the command the defaults would hide the choices.
 		if f.Value.String() == f.DefValue {
 			return
 		}

@@ -113,7 +113,7 @@ func (f *reproFlags) run(c *cobra.Command, name string) error {
 }
 
 // makeAll makes the experiments one after another, each on all processors. Text is printed after
-// each one, because all of them take many minutes; JSON is one array and waits for the last.
+// each one, because all together take many minutes; JSON is one array and waits for the last.
 func (f *reproFlags) makeAll(c *cobra.Command, out io.Writer, experiments []repro.Experiment) ([]repro.Made, error) {
 	var made []repro.Made
 	for _, e := range experiments {

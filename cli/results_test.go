@@ -52,7 +52,7 @@ func TestUIOfResults(t *testing.T) {
 			t.Errorf("%s: %d, without %q: %.3000s", path, status, want, body)
 		}
 	}
-	// The style sheet of a figure is inside of it. Without leave to use it, a browser that opens the
+	// The style sheet of a figure is inside the file. Without leave to use it, a browser that opens the
 	// figure by itself would draw everything in black.
 	resp, err := http.Get(strings.TrimSuffix(pages.url, "/ui/") + "/ui/figures/queue.svg")
 	if err != nil {

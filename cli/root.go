@@ -84,8 +84,8 @@ reader of the output has exited.`,
   slotwise run --mapper cat --reducer 'uniq -c' --input logs --output counts
   slotwise apps
   slotwise generate text --size 1GiB --output words`,
-		// cobra would print an error in its own form and then the usage, and the line that says what is
-		// wrong would scroll away.
+		// cobra would print an error in its own form and then the usage, and the line with the message
+		// would scroll away.
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          knownCommand,

@@ -163,8 +163,8 @@ const tellPlan = 256 << 20
 
 // plan is the command with --dry-run.
 //
-// It opens the output, too, though nothing is written there: what it reports about a wrong command
-// line is what the run would report.
+// It opens the output, too, though nothing is written there: its report on a wrong command
+// line is the report of the run.
 func (f *runFlags) plan(c *cobra.Command, args []string) error {
 	p, inputs, err := f.program(args, c.ErrOrStderr())
 	if err != nil {
@@ -188,7 +188,7 @@ func (f *runFlags) plan(c *cobra.Command, args []string) error {
 	defer out.close()
 	var plan *mapreduce.Plan
 	o.DryRun = true
-	// Of a chain only the first job is planned: the others read what it would write.
+	// Of a chain only the first job is planned: the others read its output.
 	o.Planned = func(p mapreduce.Plan) { plan = &p }
 	if _, err := p.run(c.Context(), o); err != nil {
 		return misuseError{err}
@@ -358,7 +358,7 @@ func (p *program) reads() string {
 }
 
 // openEvents opens the file of --events. The returned function closes it and reports write errors.
-// The file has its name from the start, unlike a result: one that a crash has cut short is what is
+// The file has its name from the start, unlike a result: a file that a crash has cut short is
 // needed to find the reason, and a pipe or /dev/stdout can be named.
 func (f *runFlags) openEvents(o *mapreduce.Options) (func() error, error) {
 	if f.events == "" {
@@ -484,7 +484,7 @@ type outcome struct {
 
 // finish prints the summary and, without --output, the result. It returns the error of the run, or
 // else its own. The summary goes to standard error before the result goes to standard output, so
-// that on a terminal the result is what stands last.
+// that on a terminal the result comes last.
 func (f *runFlags) finish(c *cobra.Command, o outcome) error {
 	if f.json && o.err != nil && len(o.results) == 0 {
 		return o.err // execute prints the failure

@@ -39,7 +39,7 @@ var (
 	codecs = []string{"none", "lz4", "s2", "zstd"}
 )
 
-// runFlags are the flags of run; submit has most of them, and profile some. mapreduce.Options
+// runFlags are the flags of run; submit has most flags, and profile some. mapreduce.Options
 // describes the meaning of zero values. A flag that is a zero value unless it is given needs no
 // test of whether it was: options passes it on. The field given is for flags whose zero is wrong.
 type runFlags struct {
@@ -187,7 +187,7 @@ func completeWith(c *cobra.Command, flag string, f cobra.CompletionFunc) {
 }
 
 // options checks the flags and returns the options of a run. args are further inputs. It touches no
-// input and no output; check does. So a wrong value is reported before a storage is asked, which
+// input and no output; check does. So a wrong value is reported before a call to a storage, which
 // may take a minute to answer.
 func (f *runFlags) options(args []string) (mapreduce.Options, error) {
 	o := mapreduce.Options{
@@ -283,7 +283,7 @@ func (f *runFlags) checkOutputFormat() error {
 		return nil
 	}
 	switch {
-	// Such a file has a header and a footer of its own, and a reader looks for one of each.
+	// Such a file has its own header and footer, and a reader looks for one of each.
 	case rows.InParts():
 		return misuse("%s: files of format %s cannot be joined: use --output DIR, with --reduces 1 for one file", flag, rows.Name)
 	// print skips the header of later parts, and cannot do so within compressed bytes.
@@ -485,7 +485,7 @@ func (f *policyFlags) checkPolicy(set map[string]string) error {
 }
 
 // checkHadoopFiles returns an error that names the flag if one of Hadoop's
-// configuration files cannot be read, is not valid, or suits neither the policy nor one of others.
+// configuration files cannot be read, is not valid, or suits no policy, of this one and of others.
 //
 // The file is read again when the cluster starts. Here a mistake costs nothing and names the flag.
 func (f *policyFlags) checkHadoopFiles(others []string) error {

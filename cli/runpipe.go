@@ -65,7 +65,7 @@ func (f *runFlags) spoolInput(c *cobra.Command, o *mapreduce.Options) (_ *spoole
 }
 
 // spool copies a stream to a new file. An interrupt ends it at once, although a read from a
-// terminal or a pipe cannot be interrupted: the goroutine that reads is left to the end of the
+// terminal or a pipe cannot be interrupted: the goroutine that reads stays until the end of the
 // process.
 func spool(ctx context.Context, r io.Reader, path string) error {
 	file, err := os.Create(path)

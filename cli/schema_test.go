@@ -10,7 +10,7 @@ import (
 
 // writeUnions is a Python program that writes random tables whose files have different columns, in each
 // format, and prints the columns, their types and the rows that DuckDB finds with union_by_name. SEED is
-// replaced. DuckDB reads Avro only with an extension, so the rows of Avro files are those of Parquet.
+// replaced. DuckDB reads Avro only with an extension, so the rows of Avro files are compared with Parquet's.
 const writeUnions = `
 import duckdb, fastavro, json, os, random
 random.seed(SEED)

@@ -34,7 +34,7 @@ import (
 var references = []string{study.Alone, study.Ideal}
 
 // simFlags are the flags of sim. study, tune, size, optimum, calibrate and whatif --since use parts
-// of them, without flags for the rest, so check must accept what a caller leaves at its default.
+// of these fields, without flags for the rest, so check must accept what a caller leaves at its default.
 type simFlags struct {
 	setup             *setup
 	workload, cluster string
@@ -201,7 +201,7 @@ func (f *simFlags) check() error {
 }
 
 // checkScales rejects flags that the format of --workload has no use for. They would be ignored,
-// and the numbers would be taken for those of another load.
+// and the numbers would pass for results of another load.
 func (f *simFlags) checkScales() error {
 	format, _ := workload.SplitSpec(f.workload)
 	drawn := format == "mix" || format == "synth"
@@ -227,7 +227,7 @@ func (f *simFlags) run(c *cobra.Command) error {
 	}
 	show := newSimProgress(c.ErrOrStderr(), f.quiet)
 	defer show.close()
-	// Before the inputs are read: the record has the hashes of the files as they are now.
+	// Before the inputs are read: the record has the present hashes of the files.
 	made, err := f.record(c)
 	if err != nil {
 		return err

@@ -39,7 +39,7 @@ func filesOf(t *testing.T) map[string][]byte {
 }
 
 // All that a study writes, tables and pictures too, is the same the second time,
-// on one processor. It does not run beside other tests, because GOMAXPROCS holds for all of them.
+// on one processor. It does not run beside other tests, because GOMAXPROCS holds for all tests.
 func TestSimFilesAreTheSameAgain(t *testing.T) {
 	first := filesOf(t)
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))

@@ -8,7 +8,7 @@ import (
 	"github.com/slotwise/slotwise/internal/testkit/clustertest"
 )
 
-// TestStack asks a running attempt twice what it does. The attempt continues, and the answer is the same in the
+// TestStack asks a running attempt twice for its stacks. The attempt continues, and the answer is the same in the
 // console. A process that is stopped does not answer, and its state says why.
 func TestStack(t *testing.T) {
 	t.Parallel()

@@ -235,7 +235,7 @@ func (f *submitFlags) submitMix(c *cobra.Command, args []string) error {
 		err = planMisuse(err)
 	}
 	switch {
-	// The jobs and the failure are one object, so that a script learns which of them run although one
+	// The jobs and the failure are one object, so that a script learns which jobs run although one
 	// failed.
 	case f.json:
 		return errors.Join(err, encode(c.OutOrStdout(), struct {

@@ -29,7 +29,7 @@ func supervised(ctx context.Context, log *slog.Logger, alive func(context.Contex
 	if err == nil {
 		_, err = conn.Write([]byte("READY=1"))
 	}
-	// Not fatal: a daemon that works is better than one that ends because nobody listens.
+	// Not fatal: a daemon that works is better than one that ends because systemd does not listen.
 	if err != nil {
 		log.Warn("systemd does not learn that this daemon is ready", "socket", socket, "err", err)
 		return

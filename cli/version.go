@@ -26,7 +26,7 @@ type buildFacts struct {
 }
 
 // readBuild returns the facts that the Go toolchain recorded in the program. A test binary, and one
-// that go run has built, may lack some of them.
+// that go run has built, may lack some facts.
 func readBuild() buildFacts {
 	f := buildFacts{Version: "(devel)", Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH}
 	info, ok := debug.ReadBuildInfo()

@@ -240,8 +240,7 @@ func printWhatIf(w io.Writer, resp *slotwisev1.WhatIfResponse) error {
 		}
 		terminal.Fprintf(t, "\n")
 	}
-	// The table first, then its conditions: the assumptions are long, and the times are what the user
-	// asks for.
+	// The table first, then its conditions: the times answer the question, and the assumptions are long.
 	err := t.Flush()
 	terminal.Fprintf(w, "\n%d futures of each under policy %s, in %s; assumed: %s\n", resp.Futures, resp.Policy,
 		terminal.Duration(time.Duration(resp.TookMs)*time.Millisecond), strings.Join(resp.Assumptions, "; "))

@@ -16,7 +16,7 @@ import (
 )
 
 // consoleSimulator answers the console's questions of whatif --submit and whatif --since. It runs in the
-// master's process, for everybody who may see the pages, so it opens no file that a question names.
+// master's process, for every user who may see the pages, so it opens no file that a question names.
 type consoleSimulator struct {
 	setup  *setup
 	source source.Source

@@ -60,7 +60,7 @@ func (f *whatIfFlags) askPast(ctx context.Context, u *userCommand, change *slotw
 
 // simulatePast answers a question about the past of a cluster. It returns the flags of the
 // simulation with the answer, for their print. It writes what the cluster has into a temporary
-// directory and then does what sim does with such files, so an answer can be repeated by hand.
+// directory and then works like sim with such files, so an answer can be repeated by hand.
 func (setup *setup) simulatePast(ctx context.Context, q *source.PastQuestion, seed uint64, on pastCluster, show *simProgress) (*pastAnswer, *simFlags, error) {
 	objective, err := search.ParseObjective(q.Minimise)
 	switch {
@@ -163,7 +163,7 @@ func (a *pastAnswer) search(ctx context.Context, s *simFlags, q *source.PastQues
 // recommend chooses the composition that the search has found, or else the best of the other
 // policies, if it is better than the installed one beyond doubt by a measure of the objective and
 // worse by none. The search goes first: it was compared on jobs that it had not seen, while the
-// named policies are compared on all of them.
+// named policies are compared on all jobs.
 func (a *pastAnswer) recommend(o search.Objective, g *sched.Registry, given map[string]string) {
 	a.verdict = fmt.Sprintf("keep %s; nothing else is better beyond doubt", a.installed)
 	if t := a.Search; t != nil {

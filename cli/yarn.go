@@ -82,7 +82,7 @@ func yarnService(name string) (*yarn.Service, error) {
 }
 
 // yarnRacks answers with the racks that YARN reports for its nodes. It may be used by several
-// goroutines; while one of them asks YARN the others wait, since they need the same answer.
+// goroutines; while one goroutine asks YARN the others wait, since they need the same answer.
 type yarnRacks struct {
 	nodes func(context.Context) (map[string]string, error)
 	log   *slog.Logger
@@ -374,7 +374,7 @@ func (w *yarnWait) workers(ctx context.Context) (map[string]*slotwisev1.NodeStat
 }
 
 // joined waits until n workers have joined the master. YARN says that a container runs as soon as
-// its process exists, so the master is asked, whose answer is what counts.
+// its process exists, so the master's list of workers counts.
 func (w *yarnWait) joined(ctx context.Context, n int) error {
 	for {
 		app, err := w.s.App(ctx)

@@ -28,7 +28,7 @@ func (c *Client) Log(ctx context.Context, r *slotwisev1.LogRequest, send func(*s
 			switch {
 			case failed != nil:
 				return -1
-			// The RPC library reports a stream that was cut off as an internal error of its own. A new leader
+			// The RPC library reports a stream that was cut off as an internal error of the library. A new leader
 			// knows an attempt's worker only when the worker has registered again.
 			case notLeader(err), errors.Is(err, secure.ErrSilent), sent > 0 && (Unreachable(err) || cutOff(err) || connect.CodeOf(err) == connect.CodeFailedPrecondition):
 				return max(c.opts.Patience, electionPatience)

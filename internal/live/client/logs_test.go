@@ -105,7 +105,7 @@ func TestLogMoves(t *testing.T) {
 }
 
 // TestLogOfFrozenMaster follows a log whose master stops in the middle: its connection stays open, and nothing
-// is answered. The client goes on at the next leader.
+// is answered. The client continues at the next leader.
 func TestLogOfFrozenMaster(t *testing.T) {
 	t.Parallel()
 	second := (&logMaster{cluster: func() error { return nil }, log: func(send func(data, note string) error) error { return send("one\ntwo\n", "") }}).serve(t)

@@ -209,7 +209,7 @@ func TestTooMuchMemory(t *testing.T) {
 	}
 }
 
-// Calls of a closed cluster return at once. The inbox has room for some of them, so each is made
+// Calls of a closed cluster return at once. The inbox has room for some calls, so each is made
 // more than once.
 func TestClosedClusterAnswers(t *testing.T) {
 	c := startCluster(t, Config{Workers: 1})

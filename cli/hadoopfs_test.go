@@ -637,3 +637,25 @@ func TestHadoopFSSize(t *testing.T) {
 		}
 	}
 }
+
+// The columns of a directory are as wide as its longest value, which need not be in the first line.
+func TestLsMeasuresTheDirectoryFirst(t *testing.T) {
+	dir := fsDir(t)
+	long := filepath.Join(dir, "lengths")
+	if err := os.Mkdir(long, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	for name, size := range map[string]int64{"a": 1, "b": 123456789012} { // b is a hole and takes no space
+		file := filepath.Join(long, name)
+		if err := os.WriteFile(file, nil, 0o666); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Truncate(file, size); err != nil {
+			t.Skip(err) // a file system without holes
+		}
+	}
+	_, out := runFS(t, "", "-ls", long)
+	if !strings.Contains(out, "            1 ") || !strings.Contains(out, " 123456789012 ") {
+		t.Errorf("the sizes are not aligned:\n%s", out)
+	}
+}

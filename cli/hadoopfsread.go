@@ -148,8 +148,12 @@ func (d device) Discard() error {
 	return nil
 }
 
-// lsColumns are the widths of one ls: columns grow to the longest value so far.
+// lsColumns are the widths of one ls: columns grow to the longest value so far. A directory's entries
+// are all measured before its first line.
 type lsColumns struct{ replication, owner, group, size int }
+
+// lsRow has the columns of an entry before they are aligned.
+type lsRow struct{ mode, replication, owner, group, size string }
 
 // ls lists files.
 func (c *fsCall) ls() error {
@@ -161,7 +165,7 @@ func (c *fsCall) ls() error {
 	cols := &lsColumns{3, 0, 0, 10}
 	c.each(c.args, func(e entry) error {
 		if !e.Dir || c.has("-d") {
-			return c.lsLine(w, e, cols)
+			return c.lsLine(w, e, c.lsRow(e, cols), cols)
 		}
 		return c.lsDir(w, e, cols)
 	})
@@ -175,8 +179,12 @@ func (c *fsCall) lsDir(w io.Writer, dir entry, cols *lsColumns) error {
 		if len(entries) > 0 && !c.has("-R") && !c.has("-C") {
 			terminal.Fprintf(w, "Found %d items\n", len(entries))
 		}
-		for _, e := range entries {
-			if err := c.lsLine(w, e, cols); err != nil {
+		rows := make([]lsRow, len(entries))
+		for i, e := range entries {
+			rows[i] = c.lsRow(e, cols)
+		}
+		for i, e := range entries {
+			if err := c.lsLine(w, e, rows[i], cols); err != nil {
 				return err
 			}
 			if e.Dir && c.has("-R") {
@@ -206,8 +214,24 @@ func (c *fsCall) sortEntries(entries []entry) {
 	})
 }
 
+// lsRow returns the columns of an entry, and widens cols for them.
+func (c *fsCall) lsRow(e entry, cols *lsColumns) lsRow {
+	if c.has("-C") {
+		return lsRow{} // only paths are printed, and the owner of a local file takes another call
+	}
+	r := lsRow{replication: strconv.Itoa(replicationOf(e)), size: c.size(e.Size)}
+	kind := "-"
+	if e.Dir {
+		kind, r.replication = "d", "-"
+	}
+	r.mode, r.owner, r.group = fileOwner(e)
+	r.mode = kind + r.mode
+	cols.owner, cols.group, cols.size = max(cols.owner, len(r.owner)), max(cols.group, len(r.group)), max(cols.size, len(r.size))
+	return r
+}
+
 // lsLine prints the line of one entry.
-func (c *fsCall) lsLine(w io.Writer, e entry, cols *lsColumns) error {
+func (c *fsCall) lsLine(w io.Writer, e entry, r lsRow, cols *lsColumns) error {
 	if c.has("-q") {
 		l := *e.location
 		l.typed = strings.Map(func(r rune) rune {
@@ -222,15 +246,8 @@ func (c *fsCall) lsLine(w io.Writer, e entry, cols *lsColumns) error {
 		_, err := terminal.Fprintf(w, "%s\n", e.typed)
 		return err
 	}
-	mode, owner, group := fileOwner(e)
-	kind, replication := "-", strconv.Itoa(replicationOf(e))
-	if e.Dir {
-		kind, replication = "d", "-"
-	}
-	size := c.size(e.Size)
-	cols.owner, cols.group, cols.size = max(cols.owner, len(owner)), max(cols.group, len(group)), max(cols.size, len(size))
-	_, err := terminal.Fprintf(w, "%s%s%*s %-*s %-*s %*s %s %s\n", kind, mode, cols.replication, replication, cols.owner, owner,
-		cols.group, group, cols.size, size, e.ModTime.Local().Format("2006-01-02 15:04"), e.typed)
+	_, err := terminal.Fprintf(w, "%s%*s %-*s %-*s %*s %s %s\n", r.mode, cols.replication, r.replication, cols.owner, r.owner,
+		cols.group, r.group, cols.size, r.size, e.ModTime.Local().Format("2006-01-02 15:04"), e.typed)
 	return err
 }
 

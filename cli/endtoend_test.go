@@ -273,7 +273,7 @@ func (s *endToEndStorage) checkReplacing(text, output string) {
 	}
 }
 
-// checkParts compares the files of a word count's output with those of the same job in
+// checkParts compares the files of a word count's output with the files of the same job in
 // a single process.
 func (in *endToEnd) checkParts(t *testing.T, uri string) {
 	t.Helper()

@@ -24,8 +24,9 @@ import (
 	"github.com/slotwise/slotwise/policies/hadoop/hadoopconf"
 )
 
-// hadoopVersion is the version of Hadoop whose behaviour the hadoop command has. Tools
-// choose their commands by it.
+// hadoopVersion is the version of Hadoop whose behaviour the hadoop command has. Tools choose their
+// commands by it: below 2, mrjob would call -mkdir without -p, -lsr and -rmr, and use the names of
+// Hadoop 1's properties.
 const hadoopVersion = "3.4.2"
 
 // hadoopNames are the names of executables that make the program Hadoop's command line.
@@ -40,7 +41,11 @@ func hadoopArgs(program string, args []string) []string {
 	return append([]string{"hadoop"}, args...)
 }
 
-// newHadoop returns the command that understands Hadoop's command line.
+// newHadoop returns the command that understands Hadoop's command line. It parses its arguments
+// itself: Hadoop's options have one dash and stand behind the command, which pflag would refuse.
+// Messages, spellings and statuses are Hadoop's, because mrjob and Luigi search the output for
+// them. Lines are never coloured or overwritten, although mrjob runs hadoop jar in a
+// pseudo-terminal.
 func newHadoop() *cobra.Command {
 	return &cobra.Command{
 		Use:   "hadoop COMMAND [ARG]...",
@@ -83,7 +88,8 @@ func exit(status int) error {
 	return statusError(status)
 }
 
-// The exit statuses of Hadoop's programs.
+// The exit statuses of Hadoop's programs, which differ from this program's own. 255 is -1, with
+// which FsShell ends after wrong usage; the status of a path that failed is 1.
 const (
 	hadoopFailed     = 1
 	hadoopNotFound   = 2 // a file to ship does not exist, or wrong usage of an example
@@ -91,7 +97,8 @@ const (
 	hadoopUsage      = 255
 )
 
-// hadoopCommand runs one command of Hadoop.
+// hadoopCommand runs one command of Hadoop. The fields are set once, by newHadoop and configure,
+// and the parts of a command (fsCall, hadoopRun) embed it.
 type hadoopCommand struct {
 	ctx      context.Context
 	in       io.Reader
@@ -168,6 +175,7 @@ func (h *hadoopCommand) configure() error {
 		if _, err := os.Stat(dir); err != nil {
 			return fmt.Errorf("HADOOP_CONF_DIR (--config) %s: %w", dir, reason(err))
 		}
+		// In the order in which Hadoop loads them, so that a later file wins.
 		for _, name := range []string{"core-site.xml", "hdfs-site.xml", "mapred-site.xml"} {
 			settings, err := readHadoopFile(filepath.Join(dir, name))
 			if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -178,6 +186,8 @@ func (h *hadoopCommand) configure() error {
 			}
 		}
 	}
+	// Under the user's data and not in a temporary directory: scripts leave results in hdfs:/// from
+	// one day to the next.
 	root := os.Getenv("SLOTWISE_HDFS_DIR")
 	if root == "" {
 		data := os.Getenv("XDG_DATA_HOME")
@@ -194,6 +204,7 @@ func (h *hadoopCommand) configure() error {
 	if err != nil {
 		return err
 	}
+	// HADOOP_USER_NAME is the identity towards an HDFS without Kerberos, as in Hadoop's client.
 	h.ns = hadoop.Namespace{Root: root, User: cmp.Or(os.Getenv("HADOOP_USER_NAME"), feature.LoginName())}
 	if uri, ok := h.conf["fs.defaultFS"]; ok && strings.TrimSpace(uri) == "" {
 		return fmt.Errorf("HADOOP_CONF_DIR (--config) %s: fs.defaultFS is empty; name a file system, such as hdfs://host:port", os.Getenv("HADOOP_CONF_DIR"))
@@ -202,7 +213,8 @@ func (h *hadoopCommand) configure() error {
 	return nil
 }
 
-// setDefault sets the default file system.
+// setDefault sets the default file system, which is "" for local files. file: and local, Hadoop 1's
+// word, name these, too.
 func (h *hadoopCommand) setDefault(uri string) {
 	if uri == "local" {
 		uri = ""
@@ -247,6 +259,7 @@ func givenSettings(g hadoop.Generic) (all []hadoop.Setting, err error) {
 // hadoop.Namespace.URI. It creates the directory for hdfs:/// on its first use.
 func (h *hadoopCommand) uri(typed string) (string, error) {
 	if h.ns.Local() && strings.HasPrefix(typed, "hdfs:") {
+		// A fresh HDFS of a distribution has both, and scripts write there without making them.
 		for _, dir := range []string{"tmp", filepath.Join("user", h.ns.User)} {
 			_ = os.MkdirAll(filepath.Join(h.ns.Root, dir), 0o777) // the operation on the path reports errors
 		}
@@ -254,7 +267,9 @@ func (h *hadoopCommand) uri(typed string) (string, error) {
 	return h.ns.URI(typed)
 }
 
-// location is a path that the user has typed, on its storage.
+// location is a path that the user has typed, on its storage. It remembers the form of the typed
+// path for output: hdfs:///a, hdfs://host/a and /a may be one file, and a listing repeats the
+// user's form.
 type location struct {
 	typed         string
 	fs            storage.FS

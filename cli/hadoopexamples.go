@@ -28,7 +28,9 @@ type example struct {
 	run                func(*hadoopExample, []string) int
 }
 
-// hadoopExamples are the programs in the order of their names.
+// hadoopExamples are the programs in the order of their names, which tutorials and benchmarks of
+// Hadoop call. Sizes and formats of their outputs are Hadoop's, so that the next program of a
+// benchmark can read them.
 var hadoopExamples = []example{
 	{"grep", "Grep", "IN OUT REGEX [GROUP]", 3, 4, (*hadoopExample).grep},
 	{"pi", "QuasiMonteCarlo", "MAPS SAMPLES", 2, 2, (*hadoopExample).pi},
@@ -59,12 +61,15 @@ func (h *hadoopCommand) examples(args []string) error {
 	class := strings.TrimPrefix(args[0], "org.apache.hadoop.examples.")
 	for i := range hadoopExamples {
 		e := &hadoopExamples[i]
+		// mrjob calls a program by its class. The package must be in front: a bare class is no
+		// name.
 		if args[0] != e.name && (class != e.class || class == args[0]) {
 			continue
 		}
 		g, rest, err := hadoop.ParseGeneric(args[1:])
 		if err != nil || len(rest) < e.min || e.max > 0 && len(rest) > e.max {
 			terminal.Fprintf(h.err, "Usage: %s %s\n", e.name, e.usage)
+			// Hadoop's examples end with 2 after wrong usage, and this one with 1.
 			return exit(map[bool]int{true: hadoopFailed, false: hadoopNotFound}[e.name == "teravalidate"])
 		}
 		x := &hadoopExample{hadoopCommand: h, conf: hadoop.Conf{}}
@@ -123,13 +128,15 @@ func (x *hadoopExample) start(in []string, out string, reduces int, run func(con
 		return hadoopFailed
 	}
 	o.Reduces = x.conf.Int("mapreduce.job.reduces", reduces)
+	// The examples' own main methods return 1 for every failure.
 	if status := x.job.run(run, o); status != 0 {
 		return hadoopFailed
 	}
 	return 0
 }
 
-// streaming runs a job of built-in classes under Hadoop's rules.
+// streaming runs a job of built-in classes under Hadoop's rules. set lists further properties, name
+// and value in turn.
 func (x *hadoopExample) streaming(in []string, out, name, mapper, combiner, reducer string, set ...string) int {
 	conf := hadoop.Conf{}
 	for k, v := range x.conf {
@@ -181,6 +188,7 @@ func (x *hadoopExample) grep(args []string) int {
 	if len(args) == 4 {
 		group = args[3]
 	}
+	// In the user's home, as Hadoop's program: a second job reads it, on a cluster from other machines.
 	temp := fmt.Sprintf("grep-temp-%d", time.Now().UnixNano()&0x7fffffff)
 	status := x.streaming(args[:1], temp, "grep-search", hadoop.RegexMapper, hadoop.LongSumReducer, hadoop.LongSumReducer,
 		"mapreduce.mapper.regex", args[2], "mapreduce.mapper.regexmapper..group", group, hadoop.PropParts, "new")
@@ -319,7 +327,9 @@ func (x *hadoopExample) teragen(args []string) int {
 	return 0
 }
 
-// writeRows writes rows in files, in this process: a tenth of a second for a million rows.
+// writeRows writes rows in files, in this process: a tenth of a second for a million rows. A job of
+// its own would take longer to start than to run. The commit is the one of a job, so the directory
+// appears whole.
 func (x *hadoopExample) writeRows(rows int64, files int, typed string) error {
 	l, err := x.locate(typed)
 	if err != nil {

@@ -21,8 +21,11 @@ import (
 	"github.com/slotwise/slotwise/internal/data/storage"
 )
 
-// fsCommand describes a command of hadoop fs. A flag that is not listed is refused: a flag
-// that is accepted has its effect.
+// fsCommand describes a command of hadoop fs. A flag that is not listed is refused: a flag that is
+// accepted has its effect. refused lists Hadoop's other flags, for a message that says so.
+//
+// To add a command: add an entry below and a method of fsCall. A method goes through its arguments
+// with each or eachNew, which print an error for a path and continue, as Hadoop's does.
 type fsCommand struct {
 	flags    []string // flags without a value, each with its dash
 	values   []string // flags with a value
@@ -35,6 +38,8 @@ type fsCommand struct {
 // fsCommands are the commands of hadoop fs by name.
 var fsCommands map[string]*fsCommand
 
+// In a function, because methods in the table read the table, for the usage in their messages. Go
+// refuses such a circle in a declaration.
 func init() {
 	put := &fsCommand{flags: []string{"-f"}, refused: []string{"-p", "-l", "-d", "-t", "-q"}, min: 1, usage: "[-f] LOCAL... DST", run: (*fsCall).put}
 	get := &fsCommand{flags: []string{"-f"}, refused: []string{"-p", "-crc", "-ignoreCrc", "-t", "-q"}, min: 1, usage: "[-f] SRC... LOCAL", run: (*fsCall).get}
@@ -218,7 +223,9 @@ func (c *fsCall) parse(cmd *fsCommand, args []string) string {
 	return ""
 }
 
-// fail prints the error about a path and notes it. The path is spelled as typed.
+// fail prints the error about a path and notes it, in Hadoop's form: the name without its dash, and
+// the path as typed. It is one line, and nothing else may be on standard error: mrjob compares all
+// of standard error with the pattern ls: .*No such file.*
 func (c *fsCall) fail(typed string, err error) {
 	c.failed = true
 	terminal.Fprintf(c.err, "%s: `%s': %s\n", c.name, typed, fsReason(err))
@@ -235,7 +242,8 @@ var (
 	errTwoSources = errors.New("Does not match target filesystem") //nolint:staticcheck // Hadoop's words
 )
 
-// fsReason returns an error in Hadoop's words.
+// fsReason returns an error in Hadoop's words. An error of the storage without such words passes,
+// with all that it says.
 func fsReason(err error) string {
 	switch {
 	case errors.Is(err, syscall.ENOTEMPTY): // is an fs.ErrExist, too
@@ -260,8 +268,9 @@ type entry struct {
 	storage.Info
 }
 
-// expand returns what an argument names: the files that a pattern matches, or one path. It
-// reports a missing path as an error.
+// expand returns what an argument names: the files that a pattern matches, or one path. It reports
+// a missing path, or a pattern without a match, as an error, as FsShell does. The shell has not
+// expanded the pattern, since it knows local files only.
 func (c *fsCall) expand(typed string) ([]entry, error) {
 	l, err := c.locate(typed)
 	if err != nil {
@@ -295,6 +304,7 @@ func (c *fsCall) each(args []string, fn func(entry) error) {
 	for _, typed := range args {
 		entries, err := c.expand(typed)
 		if err != nil {
+			// rm -f is for files that may be missing; other commands use -f to replace.
 			if c.name != "rm" || !c.has("-f") || !errors.Is(err, fs.ErrNotExist) {
 				c.fail(typed, err)
 			}
@@ -322,6 +332,7 @@ func (c *fsCall) list(l *location) ([]entry, error) {
 			child.typed = strings.TrimSuffix(l.typed, "/") + "/" + path.Base(p)
 		}
 		i.Path = p
+		// A storage that does not know a size says -1, which would be printed.
 		if i.Size < 0 {
 			i.Size = 0
 		}
@@ -335,6 +346,7 @@ func (c *fsCall) list(l *location) ([]entry, error) {
 // a walk through a circle of links would list the same files until the system's limit.
 func (c *fsCall) inside(l *location, link bool, fn func([]entry) error) error {
 	real := l.path
+	// Below a directory whose real path is known, a name that is no link needs no call to the storage.
 	if n := len(c.above); n > 0 && !link {
 		real = path.Join(c.above[n-1], path.Base(l.path))
 	} else if f, ok := l.fs.(storage.Linked); ok {
@@ -402,6 +414,7 @@ func (c *fsCall) makeDir(l *location, parents bool) error {
 	case err != nil:
 		return err
 	case exists && !dir:
+		// Hadoop's two messages for a file in the way.
 		return map[bool]error{true: errNotDir, false: fs.ErrExist}[parents]
 	case exists && parents:
 		return nil
@@ -414,15 +427,17 @@ func (c *fsCall) makeDir(l *location, parents bool) error {
 		}
 	}
 	err = e.MakeDir(c.ctx, l.path)
+	// Another process has made it meanwhile. With -p that is as good.
 	if parents && errors.Is(err, fs.ErrExist) {
 		return nil
 	}
 	return err
 }
 
-// destination resolves where a copy or move goes: inside an existing directory under the
-// base name of the source, else to the path itself. many says that there are several
-// sources, which need a directory.
+// destination resolves where a copy or move goes: inside an existing directory under the base name
+// of the source, else to the path itself. many says that there are several sources, which need a
+// directory. On an object store a directory exists only by the names below it, so there a
+// destination with a slash at its end is taken for a directory.
 func (c *fsCall) destination(dst *location, base string, many bool) (*location, error) {
 	exists, dir, err := c.exists(dst)
 	switch {
@@ -437,6 +452,7 @@ func (c *fsCall) destination(dst *location, base string, many bool) (*location, 
 	case !exists && (many || strings.HasSuffix(dst.typed, "/")):
 		return nil, fs.ErrNotExist
 	}
+	// Hadoop makes no directories for a copy; a storage that does would hide a misspelt path.
 	if !exists && c.dirs(dst) {
 		if up, _, err := c.exists(dst.at(path.Dir(dst.path))); err != nil || !up {
 			return nil, cmp.Or(err, fs.ErrNotExist)
@@ -524,6 +540,7 @@ func (c *fsCall) putOne(source string, dst *location, many bool) error {
 // into itself, which would never end.
 func (c *fsCall) copyTree(from *location, link bool, to *location, force bool) error {
 	dir, p, same := from.path, to.path, from.fs == to.fs
+	// The directory behind hdfs:/// has a local path, too: both names must be compared.
 	if a, ok := from.fs.(storage.Aliased); ok && !same {
 		p, same = a.Alias(c.ctx, dir, to.fs, p)
 	}
@@ -585,7 +602,9 @@ func (c *fsCall) copyTo(from, to *location, force bool) error {
 	return c.write(to, io.NewSectionReader(f, 0, f.Size()), force)
 }
 
-// write writes a new file. With force it replaces an old one.
+// write writes a new file. With force it replaces an old one. The file gets its name at Commit,
+// when it is complete, so an interrupt or an error leaves the old one, and no file that looks
+// whole.
 func (c *fsCall) write(to *location, r io.Reader, force bool) error {
 	e, err := to.editor()
 	if err != nil {
@@ -698,6 +717,7 @@ func (c *fsCall) mv() error {
 		if err != nil {
 			return err
 		}
+		// A move across storages would be a copy and a removal, which a kill can part.
 		if e.location.fs != dst.fs {
 			return errTwoSources
 		}
@@ -734,6 +754,7 @@ func (c *fsCall) touchOne(l *location) error {
 	if t, ok := l.fs.(storage.Toucher); ok && err == nil {
 		return t.Touch(c.ctx, l.path)
 	}
+	// A storage without Touch gets the empty file again, for its new time.
 	return c.write(l, bytes.NewReader(nil), err == nil)
 }
 
@@ -747,6 +768,7 @@ func (c *fsCall) test() error {
 		return c.misused(text)
 	}
 	l, err := c.locate(c.args[0])
+	// A path that cannot be resolved does not exist; the answer has no message, like Hadoop's.
 	if err != nil {
 		return exit(hadoopFailed)
 	}

@@ -342,7 +342,7 @@ var writing = map[string][]string{
 }
 
 // TestHadoopFSLinks: a command that writes a file never writes through a symbolic link that
-// stands at the destination, or at the name of a temporary file.
+// is at the destination, or at the name of a temporary file.
 func TestHadoopFSLinks(t *testing.T) {
 	for name, args := range writing {
 		for _, target := range []string{"precious", "missing"} {

@@ -72,8 +72,8 @@ func (c *fsCall) copyOut(e entry, w io.Writer) error {
 	return c.copyBytes(w, io.NewSectionReader(f, 0, f.Size()))
 }
 
-// getmerge writes the files of directories into one local file. The file is not touched if a
-// source cannot be listed or read.
+// getmerge writes the files of directories into one local file. The file is not touched if a source
+// cannot be listed or read. Errors of single paths are printed by each, so that it returns nil.
 func (c *fsCall) getmerge() error {
 	sources, to := c.args[:len(c.args)-1], localPath(c.args[len(c.args)-1])
 	var files []entry
@@ -160,6 +160,7 @@ func (c *fsCall) ls() error {
 	if len(c.args) == 0 {
 		c.args = []string{"."}
 	}
+	// A listing of many lines is one write for each 4 KiB and not one for each line.
 	w := bufio.NewWriter(c.out)
 	defer w.Flush()
 	cols := &lsColumns{3, 0, 0, 10}
@@ -189,6 +190,7 @@ func (c *fsCall) lsDir(w io.Writer, dir entry, cols *lsColumns) error {
 			}
 			if e.Dir && c.has("-R") {
 				if err := c.lsDir(w, e, cols); err != nil {
+					// A directory that may not be read does not end the listing of the others.
 					c.fail(e.typed, err)
 				}
 			}
@@ -232,6 +234,7 @@ func (c *fsCall) lsRow(e entry, cols *lsColumns) lsRow {
 
 // lsLine prints the line of one entry.
 func (c *fsCall) lsLine(w io.Writer, e entry, r lsRow, cols *lsColumns) error {
+	// For terminals: a name may have control characters. terminal.Fprintf escapes them in any case.
 	if c.has("-q") {
 		l := *e.location
 		l.typed = strings.Map(func(r rune) rune {
@@ -283,7 +286,8 @@ func (c *fsCall) size(n int64) string {
 // sizeUnits are the units of sizes, each 1024 times the one before.
 var sizeUnits = []string{"", " K", " M", " G", " T", " P", " E"}
 
-// modeOf returns the nine letters of permissions.
+// modeOf returns nine letters of permissions for a storage that keeps none: the usual ones of a new
+// file or directory.
 func modeOf(dir bool) string {
 	if dir {
 		return "rwxr-xr-x"
@@ -298,7 +302,8 @@ func defaultOwner() string { return feature.LoginName() }
 // byte.
 type tree struct{ dirs, files, bytes, disk int64 }
 
-// measure adds up a tree.
+// measure adds up a tree. It lists every directory, which on an object store is a call for each
+// thousand names; HDFS's own summary is not used, so that all storages count alike.
 func (c *fsCall) measure(e entry) (t tree, err error) {
 	if !e.Dir {
 		size := max(0, e.Size)
@@ -319,7 +324,8 @@ func (c *fsCall) measure(e entry) (t tree, err error) {
 	return t, err
 }
 
-// du prints sizes, and the space that the files take on the disks.
+// du prints sizes, and the space that the files take on the disks. All lines come at the end,
+// because the widths of the columns are known only then.
 func (c *fsCall) du() error {
 	if len(c.args) == 0 {
 		c.args = []string{"."}
@@ -360,6 +366,7 @@ func (c *fsCall) du() error {
 // stat prints what a format says. The default is the time of the last change.
 func (c *fsCall) stat() error {
 	format := "%y"
+	// As in Hadoop: a file with a percent sign in its name needs a format before it.
 	if strings.Contains(c.args[0], "%") {
 		format, c.args = c.args[0], c.args[1:]
 	}
@@ -389,8 +396,9 @@ var (
 	findValues = []string{"-name", "-iname"}
 )
 
-// find prints the paths below its arguments whose base names match, parents first. The
-// expression stands behind the paths; all of its words must hold.
+// find prints the paths below its arguments whose base names match, parents first. The expression
+// stands behind the paths; all of its words must hold. So the words are parsed here and not by
+// parse, which has found none before the first path.
 func (c *fsCall) find() error {
 	var paths []string
 	for len(c.args) > 0 && !strings.HasPrefix(c.args[0], "-") {

@@ -19,7 +19,7 @@ import (
 )
 
 // TestHadoopFSRealClient runs wrong calls by slotwise and by Hadoop's own client on one real
-// HDFS of its own. Statuses and messages are the same, and the home directory, which an empty
+// HDFS for itself. Statuses and messages are the same, and the home directory, which an empty
 // path would mean, keeps its file.
 func TestHadoopFSRealClient(t *testing.T) {
 	server := serverstest.NewHDFS(t, 2, map[string]string{"dfs.replication": "2", "dfs.blocksize": "1048576"})

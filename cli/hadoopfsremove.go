@@ -24,6 +24,8 @@ func (c *fsCall) rm() error {
 	recursive := c.has("-r") || c.has("-R")
 	c.each(c.args, func(e entry) error {
 		if e.Dir && !recursive {
+			// -f is for files that are missing, also for files that another process has removed after
+			// expand.
 			return errIsDir
 		}
 		if err := c.keepsRoot(e.location); err != nil {
@@ -89,8 +91,9 @@ const (
 	safelyLimitDefault = 100
 )
 
-// confirm asks on standard error whether a directory may be removed, if it has more files than
-// the limit. Without an answer the directory stays, which is an error.
+// confirm asks on standard error whether a directory may be removed, if it has more files than the
+// limit. Without an answer the directory stays, which is an error. One reader serves all questions
+// of a call, because it may have buffered the answers to the later ones.
 func (c *fsCall) confirm(e entry) (bool, error) {
 	limit := c.conf.Int(safelyLimit, safelyLimitDefault)
 	t, err := c.measure(e)
@@ -140,8 +143,9 @@ func (c *fsCall) rmdir() error {
 	return nil
 }
 
-// accept accepts a change of permissions, owner or replication. It changes only the mode of
-// local files, by a numeric mode, and says so when it changes nothing.
+// accept accepts a change of permissions, owner or replication. It changes only the mode of local
+// files, by a numeric mode, and says so when it changes nothing. Refusing would stop scripts that
+// call chmod or setrep after each copy, for which the result is as good without.
 func (c *fsCall) accept() error {
 	unchanged := ""
 	mode, err := strconv.ParseUint(c.args[0], 8, 32)

@@ -71,8 +71,8 @@ func (c *fsCall) fsURI(l *location) string {
 	return "file:///"
 }
 
-// count prints the numbers of directories and files and their bytes, with -q after the quotas
-// and the unused parts of the quotas.
+// count prints the numbers of directories and files and their bytes, with -q after the quotas and
+// the unused parts of the quotas. The widths are Hadoop's fixed ones: scripts cut the columns out.
 func (c *fsCall) count() error {
 	const quotas, columns = "%12s %15s %15s %15s ", "%12s %12s %18s %s\n"
 	if c.has("-v") {

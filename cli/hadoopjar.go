@@ -27,7 +27,9 @@ import (
 	"github.com/slotwise/slotwise/sched/job"
 )
 
-// The names of jars by which hadoop jar chooses the program. The files are never opened.
+// The names of jars by which hadoop jar chooses the program. The files are never opened, so they
+// need not have any content. mrjob searches HADOOP_HOME for hadoop*streaming*.jar and passes the
+// path.
 var (
 	streamingJar = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?i)hadoop.*streaming.*\.jar$`) })
 	examplesJar  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?i)hadoop-(mapreduce-)?examples.*\.jar$`) })
@@ -45,6 +47,7 @@ func (h *hadoopCommand) jar(args []string) error {
 	case examplesJar().MatchString(name):
 		return h.examples(args[1:])
 	}
+	// Hadoop 1's and 2's words for this error, for which mrjob looks. Hadoop 3 words it differently.
 	terminal.Fprintf(h.err, "Not a valid JAR: %s (slotwise runs no Java code; it knows hadoop-streaming*.jar and hadoop-mapreduce-examples*.jar by their names)\n", args[0])
 	return exit(hadoopUsage)
 }
@@ -75,7 +78,8 @@ func (h *hadoopCommand) streaming(args []string) error {
 	return h.streamingFailed(j.run())
 }
 
-// streamingFailed prints the last line of a streaming job that has failed.
+// streamingFailed prints the last line of a streaming job that has failed. Every status but 0 comes
+// with it. mrjob takes the line out before it reads the log's records.
 func (h *hadoopCommand) streamingFailed(status int) error {
 	if status != 0 {
 		fmt.Fprintln(h.err, "Streaming Command Failed!")
@@ -83,7 +87,8 @@ func (h *hadoopCommand) streamingFailed(status int) error {
 	return exit(status)
 }
 
-// hadoopStreamingJob is a streaming job.
+// hadoopStreamingJob is a streaming job. Its life is prepare (properties, formats, shipped files),
+// the check of the given properties, the planning by mapreduce.Streaming, and hadoopRun.run.
 type hadoopStreamingJob struct {
 	*hadoopCommand
 	*hadoop.Streaming
@@ -122,6 +127,7 @@ func (j *hadoopStreamingJob) run() int {
 	if len(r.Errors) > 0 {
 		return hadoopFailed
 	}
+	// StreamJob's only line on standard output; the others are log lines on standard error.
 	terminal.Fprintf(j.out, "packageJobJar: [%s] [] streamjob.jar tmpDir=null\n", strings.Join(j.File, ", "))
 	program, err := mapreduce.Streaming(mapreduce.StreamingOptions{
 		Mapper: j.Mapper, Combiner: j.Combiner, Reducer: j.Reducer, Stderr: j.err, Properties: j.conf,
@@ -133,6 +139,7 @@ func (j *hadoopStreamingJob) run() int {
 	t := &hadoopRun{hadoopCommand: j.hadoopCommand, log: j.log, conf: j.conf, background: j.Background}
 	output, err := j.uri(j.Output)
 	var inputs []string
+	// One message for all that can be wrong about places, as StreamJob prints it, with its status 5.
 	if err == nil {
 		inputs, err = j.absolute(j.Inputs)
 	}
@@ -169,9 +176,11 @@ func (j *hadoopStreamingJob) set(s hadoop.Setting) {
 	j.given = append(j.given, s.Name)
 }
 
-// prepare computes the job's properties and copies the files to ship. With an error it
-// returns the exit status.
+// prepare computes the job's properties and copies the files to ship. With an error it returns the
+// exit status. The order of the properties is Hadoop's: the site's files, -conf, -D, -jobconf, and
+// then the options of streaming, each of which sets a property.
 func (j *hadoopStreamingJob) prepare() (status int, err error) {
+	// A copy: the settings of the site are the command's, and this job adds its own.
 	j.conf = hadoop.Conf{}
 	for name, v := range j.hadoopCommand.conf {
 		j.conf[name] = v
@@ -183,6 +192,8 @@ func (j *hadoopStreamingJob) prepare() (status int, err error) {
 	for _, s := range append(settings, j.JobConf...) {
 		j.set(s)
 	}
+	// Before any path is resolved, since -fs and fs.defaultFS decide where a path without a scheme
+	// leads.
 	if uri := cmp.Or(j.FS, j.conf.Get("fs.defaultFS", "")); uri != "" {
 		j.setDefault(uri)
 	}
@@ -202,6 +213,7 @@ func (j *hadoopStreamingJob) prepare() (status int, err error) {
 	if j.LazyOutput {
 		j.conf.Set(hadoop.PropLazy, "org.apache.hadoop.mapred."+cmp.Or(j.OutputFormat, hadoop.TextOutput))
 	}
+	// Hadoop 1's scripts give the places as properties.
 	j.Output = cmp.Or(j.Output, j.conf.Get("mapreduce.output.fileoutputformat.outputdir", ""))
 	if len(j.Inputs) == 0 {
 		j.Inputs = hadoop.SplitList(j.conf.Get("mapreduce.input.fileinputformat.inputdir", ""))
@@ -269,6 +281,8 @@ func (j *hadoopStreamingJob) commands() error {
 	for _, file := range j.File {
 		// The path of a shipped file as first word means the file in the task's directory.
 		for _, c := range []*string{&j.Mapper, &j.Combiner, &j.Reducer} {
+			// -file dir/map.py -mapper dir/map.py is the usual form, and the task has map.py in its
+			// directory.
 			word, rest, _ := strings.Cut(*c, " ")
 			if word == file {
 				*c = strings.TrimSpace(filepath.Base(word) + " " + rest)
@@ -359,8 +373,10 @@ func (j *hadoopStreamingJob) copyIn(path string, archive bool, name string) (str
 		if clusterAddress() != "" {
 			return "", errors.New("is a directory; a cluster gets directories as archives (-archives)")
 		}
+		// Only of a local directory: -files has no directories of other storages under Hadoop either.
 		return to, os.CopyFS(to, os.DirFS(l.path))
 	}
+	// Executable for all: mappers are shipped as files, and a storage such as S3 keeps no mode.
 	if err := j.copyFile(l, to, 0o555); err != nil {
 		return "", err
 	}
@@ -377,8 +393,9 @@ func (j *hadoopStreamingJob) copyIn(path string, archive bool, name string) (str
 // clusterAddress returns the address of the cluster's master, "" for this process.
 func clusterAddress() string { return os.Getenv(envPrefix + "MASTER") }
 
-// stampOfRun returns the number in the middle of the ids of a job: a constant on a cluster,
-// whose jobs are numbered, and the time in a process.
+// stampOfRun returns the number in the middle of the ids of a job: a constant on a cluster, whose
+// jobs are numbered, and the time in a process. A given stamp is the one of an outer run, which has
+// been printed already.
 func stampOfRun(conf hadoop.Conf) int64 {
 	if clusterAddress() != "" || conf.Get(hadoop.PropStamp, "") != "" {
 		return hadoop.ClusterStamp
@@ -386,7 +403,8 @@ func stampOfRun(conf hadoop.Conf) int64 {
 	return time.Now().UnixMilli()
 }
 
-// hadoopRun runs a job and prints what Hadoop's client prints.
+// hadoopRun runs a job and prints what Hadoop's client prints. The methods of progress are called
+// by one goroutine at a time, and report after the last one.
 type hadoopRun struct {
 	*hadoopCommand
 	log        *hadoop.Log
@@ -399,11 +417,13 @@ type hadoopRun struct {
 	failed     int // failed attempts that were reported
 }
 
-// options returns the options of the run.
+// options returns the options of the run. A property that is read here must be in the table of
+// package hadoop as one that acts. Else Conf.Check warns users that it has no effect.
 func (t *hadoopRun) options(inputs []string, output string, ship []string) (mapreduce.Options, error) {
 	c := t.conf
 	o := mapreduce.Options{
 		Features: features(), Inputs: inputs, Output: output, Stderr: t.err,
+		// One reduce is Hadoop's default, unlike the choice of slotwise by the size of the input.
 		Reduces: c.Int("mapreduce.job.reduces", 1),
 		Request: mapreduce.Request{
 			Pool:        hadoopQueue(c),
@@ -530,6 +550,8 @@ func (t *hadoopRun) run(start func(context.Context, mapreduce.Options) ([]*mapre
 	if o.Remote != nil {
 		ctx = context.WithoutCancel(ctx) // an interrupt leaves the job running, as under Hadoop
 	}
+	// The job of a cluster is awaited in a goroutine, because an interrupt ends this command and not
+	// the job. The channel has room, so the goroutine can end after that.
 	done := make(chan ended, 1)
 	go func() {
 		r, err := start(ctx, o)
@@ -575,7 +597,8 @@ func (t *hadoopRun) interrupted(isRemote bool) <-chan struct{} {
 // accepted prints the id of a job of a cluster.
 func (t *hadoopRun) accepted(id string) { t.begin(id, 0) }
 
-// begin prints the first lines about a job.
+// begin prints the first lines about a job. mrjob and Luigi read the ids of the job and of the
+// application from them, and Luigi the address to track it. It kills a job by these ids.
 func (t *hadoopRun) begin(id string, maps int) {
 	if t.started {
 		return
@@ -588,6 +611,7 @@ func (t *hadoopRun) begin(id string, maps int) {
 	if t.number, err = hadoop.NumberOf(stamp, id); err != nil {
 		return
 	}
+	// Unknown when a cluster accepts the job; the first progress comes too late for this line.
 	if maps > 0 {
 		t.log.Info("mapreduce.JobSubmitter", "number of splits:%d", maps)
 	}
@@ -612,6 +636,8 @@ func (t *hadoopRun) progress(p mapreduce.Progress) {
 		t.attemptFailed(p.LastError)
 	}
 	now := time.Now()
+	// The first line comes at once, and later ones on a change, at most one a second, as from Hadoop's
+	// client.
 	if t.last != "" && now.Sub(t.at) < progressEvery {
 		return
 	}
@@ -631,8 +657,9 @@ func (t *hadoopRun) percent(maps, reduces int, now time.Time) {
 	}
 }
 
-// attemptFailed prints the failure of an attempt, with the end of its log in lines of their
-// own.
+// attemptFailed prints the failure of an attempt, with the end of its log in lines of their own.
+// The diagnostics have no prefix: mrjob joins such lines to the record before them, and prints them
+// as the probable cause of the failure.
 func (t *hadoopRun) attemptFailed(text string) {
 	id, why, _ := strings.Cut(text, ": ")
 	name := id
@@ -651,6 +678,8 @@ func (t *hadoopRun) attemptFailed(text string) {
 func (t *hadoopRun) report(r *mapreduce.Result, err error) int {
 	t.begin(r.ID, r.Maps)
 	if r.State != "succeeded" {
+		// The attempt that has failed the job: its failure comes with the end of the job, and not as
+		// progress.
 		if r.Failures > t.failed && err != nil {
 			t.attemptFailed(attemptIn(err.Error()))
 		}
@@ -698,6 +727,7 @@ func (h *hadoopCommand) copyFile(l *location, to string, mode os.FileMode) error
 		return err
 	}
 	defer f.Close()
+	// Writable while it is copied; Chmod takes the right away at the end.
 	w, err := os.OpenFile(to, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o700)
 	if err != nil {
 		return err

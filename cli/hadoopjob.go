@@ -97,7 +97,8 @@ func (q *hadoopJobs) run(args []string) error {
 	return nil
 }
 
-// hadoopStates are Hadoop's words for the states of jobs.
+// hadoopStates are Hadoop's words for the states of jobs. Hadoop has no word for the commit of a
+// job's output: the job is RUNNING until then.
 var hadoopStates = map[string]string{
 	"pending": "PREP", "waiting": "PREP", "running": "RUNNING", "committing": "RUNNING", "aborting": "RUNNING",
 	"succeeded": "SUCCEEDED", "failed": "FAILED", "killed": "KILLED",
@@ -180,7 +181,7 @@ func (q *hadoopJobs) show(verb string, args []string) error {
 	return nil
 }
 
-// fraction formats a share as Java does.
+// fraction formats a share as Java does: 1.0 and 0.5, where Go has 1. Scripts compare with 1.0.
 func fraction(f float64) string {
 	s := strconv.FormatFloat(f, 'f', -1, 32)
 	if !strings.Contains(s, ".") {
@@ -205,9 +206,10 @@ func statsOf(s *slotwisev1.JobStatus) *hadoop.Stats {
 	return out
 }
 
-// counterValue returns a counter by the name of its group or by the name of the class that
-// defines the group in Hadoop.
+// counterValue returns a counter by the name of its group or by the name of the class that defines
+// the group in Hadoop. An unknown counter is 0, as for a job that has not counted anything.
 func counterValue(groups []hadoop.Group, group, name string) int64 {
+	// Scripts name a counter by its constant, MAP_INPUT_RECORDS, or by the words of the listing.
 	upper := func(s string) string { return strings.ToUpper(strings.ReplaceAll(strings.TrimSpace(s), " ", "_")) }
 	if strings.HasSuffix(group, "TaskCounter") || strings.HasSuffix(group, "Task$Counter") {
 		group = "Map-Reduce Framework"

@@ -25,7 +25,7 @@ type mrjobExample struct {
 }
 
 // mrjobExamples are the examples of mrjob 0.7.4 that need no Spark and are not meant to
-// fail. Two of them pass shell commands. The runner inline cannot run shell commands; the
+// fail. Two runs pass shell commands. The runner inline cannot run shell commands; the
 // runner local can.
 var mrjobExamples = []mrjobExample{
 	{name: "mr_word_freq_count", slow: true},
@@ -103,7 +103,7 @@ func newMrjob(t *testing.T) *mrjobRig {
 	return m
 }
 
-// makeHadoop links this program, makes a HADOOP_HOME for it with the command of
+// makeHadoop links this program, makes a HADOOP_HOME around the link with the command of
 // docs/coming-from-hadoop.md, and returns that directory, which is below dir.
 func makeHadoop(t *testing.T, dir string) string {
 	t.Helper()

@@ -82,7 +82,8 @@ func describeApp(w io.Writer, program string, a *mapreduce.App) error {
 	return t.Flush()
 }
 
-// exampleCommand returns a command line that runs an app.
+// exampleCommand returns a command line that runs an app: what a user must replace is in capitals,
+// and flags with defaults are left out.
 func exampleCommand(program string, a *mapreduce.App) string {
 	words := []string{program + " run", a.Name}
 	if a.Reads != "" {
@@ -99,7 +100,7 @@ func exampleCommand(program string, a *mapreduce.App) string {
 	return strings.Join(words, " ")
 }
 
-// appsJSON prints apps as a JSON array.
+// appsJSON prints apps as a JSON array, also for one app: a script reads both with one program.
 func appsJSON(w io.Writer, list []*mapreduce.App) error {
 	type param struct {
 		Name     string `json:"name"`

@@ -21,7 +21,9 @@ type certsFlags struct {
 	json            bool
 }
 
-// newCerts returns the command that makes certificates.
+// newCerts returns the command that makes certificates. It serves development and small clusters:
+// the authority's key is a file. A site with an authority makes certificates with the same fields
+// by its own tools; package secure describes them.
 func newCerts() *cobra.Command {
 	f := &certsFlags{}
 	c := &cobra.Command{
@@ -143,7 +145,8 @@ func (f *certsFlags) issue() ([]string, error) {
 	return []string{name}, a.Issue(name, secure.Identity{User: f.user, Role: role, Groups: f.groups}, hosts, f.valid)
 }
 
-// currentUser returns the login name of the process.
+// currentUser returns the login name of the process, or its number where the system has no name for
+// it: a certificate and a token must name somebody.
 func currentUser() string {
 	if u, err := user.Current(); err == nil && u.Username != "" {
 		return u.Username
@@ -158,7 +161,8 @@ type tokenFlags struct {
 	json             bool
 }
 
-// newToken returns the command that makes a token.
+// newToken returns the command that makes a token. It prints nothing but the token, for a
+// redirection into a file. A running master reads the file again when it has changed.
 func newToken() *cobra.Command {
 	f := &tokenFlags{}
 	c := &cobra.Command{

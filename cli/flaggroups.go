@@ -30,6 +30,7 @@ func groupFlags(c *cobra.Command, common []string, groups ...group) {
 			}
 		}
 	}
+	// cobra would print all flags in one list.
 	c.SetUsageFunc(func(c *cobra.Command) error {
 		var b strings.Builder
 		fmt.Fprintf(&b, "Usage:\n  %s\n", c.UseLine())
@@ -53,8 +54,9 @@ func groupOf(f *pflag.Flag) string {
 	return strings.Join(f.Annotations[flagGroup], "")
 }
 
-// flagSections returns the flags of c that are not hidden: the common ones and those without
-// a group, then a set for each group.
+// flagSections returns the flags of c that are not hidden: the common ones and those without a
+// group, then a set for each group. A name in common or in a group that the command lacks is a
+// mistake in this package, and panics in every test of the command.
 func flagSections(c *cobra.Command, common []string, groups []group) []*pflag.FlagSet {
 	section := func() *pflag.FlagSet {
 		s := pflag.NewFlagSet("", pflag.ContinueOnError)

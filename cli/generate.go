@@ -14,7 +14,9 @@ import (
 	"github.com/slotwise/slotwise/internal/data/storage"
 )
 
-// generateFlags are the flags of generate.
+// generateFlags are the flags of generate. The bytes of a data set depend on the kind, size, seed
+// and params alone, so tests and benchmarks name a data set by its command line and do not store
+// it.
 type generateFlags struct {
 	size      terminal.Size
 	seed      uint64
@@ -145,7 +147,8 @@ func (f *generateFlags) summarize(c *cobra.Command, kind generate.Kind, written 
 	return nil
 }
 
-// listKinds prints a line for each kind and for each of its parameters.
+// listKinds prints a line for each kind and for each of its parameters, in the form in which they
+// are given on the command line.
 func listKinds(w io.Writer, asJSON bool) error {
 	if asJSON {
 		return kindsJSON(w)

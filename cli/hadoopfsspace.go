@@ -55,7 +55,7 @@ func (c *fsCall) df() error {
 	return nil
 }
 
-// fsURI returns the URI of a location's file system.
+// fsURI returns the URI of a location's file system, without the path, as Hadoop prints it in df.
 func (c *fsCall) fsURI(l *location) string {
 	scheme, rest := "", ""
 	if uri, err := c.uri(l.typed); err == nil { // locate has accepted it before
@@ -93,6 +93,7 @@ func (c *fsCall) count() error {
 					return err
 				}
 			}
+			// Hadoop's words for no quota.
 			names, namesLeft, bytes, bytesLeft := "none", "inf", "none", "inf"
 			if limits.Names > 0 {
 				names, namesLeft = c.size(limits.Names), c.size(limits.Names-t.dirs-t.files)
@@ -207,10 +208,12 @@ func (c *fsCall) appendAll(typed string, r io.Reader) error {
 		return err
 	case dir:
 		return errIsDir
+	// Hadoop makes the directories above a new file here, unlike for put.
 	case !exists:
 		if err := c.makeDir(to.at(path.Dir(to.path)), true); err != nil && !errors.Is(err, fs.ErrExist) {
 			return err
 		}
+		// An empty file first, because an append needs a file; it stays if the append fails.
 		if err := c.write(to, strings.NewReader(""), false); err != nil {
 			return err
 		}

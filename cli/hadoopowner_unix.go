@@ -15,6 +15,7 @@ import (
 // fileOwner returns the permissions, the owner and the group of a file. Where the storage
 // keeps none, it returns common permissions, the user and HDFS's common group.
 func fileOwner(e entry) (mode, owner, group string) {
+	// HDFS has answered with the listing, so no call is needed.
 	if s := e.Status; s != nil {
 		mode := []byte(s.Mode.Perm().String()[1:] + " ")
 		// As ls: t with the right to enter the directory, T without.

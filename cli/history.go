@@ -82,7 +82,8 @@ func printLog(ctx context.Context, u *userCommand, r *slotwisev1.LogRequest, out
 // pastStates are the states in which a job ends.
 var pastStates = []string{"succeeded", "failed", "killed"}
 
-// newHistory returns the command that lists ended jobs.
+// newHistory returns the command that lists ended jobs. The fields of the request are the flags'
+// variables; only values that need a check or another form have variables of their own.
 func newHistory() *cobra.Command {
 	r := &slotwisev1.HistoryRequest{}
 	c := &cobra.Command{
@@ -127,6 +128,7 @@ lists chains, and with CHAIN it shows that chain and its steps.`,
 		switch {
 		case err != nil:
 			return err
+		// With an id there is one job, or the error of a job that is unknown.
 		case u.json() && r.Job != "":
 			return printMessage(u.out(), jobs[0])
 		case u.json():
@@ -162,7 +164,8 @@ func printPast(w io.Writer, jobs []*slotwisev1.HistoryJob) error {
 	return t.Flush()
 }
 
-// printPastJob prints all that is kept of a job.
+// printPastJob prints all that is kept of a job, in the form of the commands job, explain and tasks
+// for a live one.
 func printPastJob(w io.Writer, h *slotwisev1.HistoryJob) error {
 	if err := printJob(w, h.Job); err != nil {
 		return err

@@ -20,7 +20,9 @@ import (
 	"github.com/slotwise/slotwise/internal/live/secure"
 )
 
-// newKubernetes returns the command that prints the objects of a cluster on Kubernetes.
+// newKubernetes returns the command that prints the objects of a cluster on Kubernetes. It prints
+// and does not apply: who may change a cluster, and how changes are reviewed, differ from site to
+// site.
 func newKubernetes() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "kubernetes",
@@ -52,7 +54,8 @@ func (f *kubernetesFlags) register(c *cobra.Command) {
 	s.DurationVar(&f.valid, "valid", 365*24*time.Hour, "for how `long` certificates that are made now are valid")
 }
 
-// newKubernetesSecrets returns the command that prints the Secrets alone.
+// newKubernetesSecrets returns the command that prints the Secrets alone. They are apart from the
+// chart, because a chart's values end in places such as a repository, where keys must not be.
 func newKubernetesSecrets() *cobra.Command {
 	f := &kubernetesFlags{}
 	c := &cobra.Command{

@@ -12,7 +12,8 @@ import (
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
-// newMasters returns the command that lists and changes the masters of a cluster.
+// newMasters returns the command that lists and changes the masters of a cluster. The list is the
+// leader's: a follower sends the request on to it.
 func newMasters() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "masters",
@@ -41,6 +42,7 @@ below the table says why a learner that has the journal does not vote.`,
 			return err
 		}
 		t := table(u.out())
+		// Notes are sentences, too long for a column, so they follow the table.
 		var notes []string
 		fmt.Fprintln(t, "MASTER\tROLE\tTERM\tINDEX\tLAG")
 		for _, m := range resp.Masters {

@@ -48,7 +48,8 @@ no new work. FOR says how long the worker has been in its state, REASON why.`,
 	return c
 }
 
-// printNodes prints a line for each worker.
+// printNodes prints a line for each worker. The reason comes last, because its length has no bound,
+// and the columns before it stay aligned.
 func printNodes(w io.Writer, nodes []*slotwisev1.NodeStatus) error {
 	t := table(w)
 	fmt.Fprintln(t, "NODE\tSTATE\tMAPS\tREDUCES\tCPU\tMEMORY\tFAILURES\tSEEN\tADDRESS\tRACK\tFOR\tREASON")
@@ -162,7 +163,8 @@ func showPolicy(ctx context.Context, u *userCommand, set map[string]string) erro
 	return printInsight(u.out(), resp)
 }
 
-// printInsight prints the inner state of a policy: a line for each figure, then the tables.
+// printInsight prints the inner state of a policy: a line for each figure, then the tables. Names,
+// units and the number of columns come from the policy, so a new policy needs no change here.
 func printInsight(w io.Writer, resp *slotwisev1.PolicyResponse) error {
 	t := table(w)
 	if len(resp.Figures) > 0 {
@@ -215,6 +217,9 @@ func datumText(d *slotwisev1.PolicyDatum) string {
 // installPolicy installs a policy and prints the one before it and the new one: the output is
 // the command line that undoes the change.
 func installPolicy(ctx context.Context, u *userCommand, r *slotwisev1.SetPolicyRequest) error {
+	// Asked before the change, since afterwards the master only knows the new one. Another user may
+	// change the policy between the two calls; then the first line names a policy that was not the last
+	// one.
 	old, err := client.Call(ctx, u.cl, u.cl.RPC().Policy, &slotwisev1.PolicyRequest{})
 	if err != nil {
 		return err

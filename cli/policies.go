@@ -14,7 +14,9 @@ import (
 	"github.com/slotwise/slotwise/sched"
 )
 
-// newPolicies returns the command that describes the scheduling policies.
+// newPolicies returns the command that describes the scheduling policies. All text comes from the
+// tables of package policies, where a parameter's unit, default and meaning are stated once; the
+// READMEs and the error messages use the same.
 func newPolicies(s *setup) *cobra.Command {
 	asJSON := false
 	c := &cobra.Command{
@@ -108,7 +110,8 @@ func (s *setup) describePolicy(w io.Writer, i sched.Info) error {
 	return err
 }
 
-// describeParam prints a parameter: its name, default and aliases, then its
+// describeParam prints a parameter: its name, default and aliases, then its description. An alias
+// is the paper's or Hadoop's name.
 // description.
 func describeParam(w io.Writer, part string, q sched.Param) {
 	terminal.Fprintf(w, "  %s=%s  (%s)", q.Name, q.Default, part)
@@ -173,7 +176,8 @@ func policiesJSON(w io.Writer, infos []sched.Info) error {
 	return encodeIndented(w, out)
 }
 
-// completePolicies completes the name of a policy.
+// completePolicies completes the name of a policy. Compositions are not completed: there are
+// thousands.
 func (s *setup) completePolicies(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	if len(args) > 1 {
 		return nil, cobra.ShellCompDirectiveNoFileComp

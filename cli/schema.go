@@ -16,7 +16,8 @@ import (
 	"github.com/slotwise/slotwise/internal/live/feature"
 )
 
-// newSchema returns the command that prints the columns of files.
+// newSchema returns the command that prints the columns of files. It reads by the same package as
+// jobs do, with the same flags, so that a table which is shown here is the table that a job gets.
 func newSchema() *cobra.Command {
 	opts := input.Options{}
 	choice := format.Choice{}
@@ -43,11 +44,14 @@ With --where only the files are read whose directories meet the condition.`,
 				return misuseError{err}
 			}
 			opts.Inputs, opts.Rows, opts.Schemes = args, rows, storages()
+			// Waits for a storage that is away, as the planning of a job does.
 			s, err := retry.Do(c.Context(), feature.Outages{}.ForStorage("the storage of the input"), func(ctx context.Context) (*input.Schema, error) {
 				return input.ReadSchema(ctx, opts)
 			})
 			switch {
 			case err != nil:
+				// A file that cannot be read as the format says is the user's to correct, as for
+				// run.
 				return misuseError{err}
 			case asJSON:
 				return encode(c.OutOrStdout(), s)
@@ -66,7 +70,9 @@ With --where only the files are read whose directories meet the condition.`,
 	return c
 }
 
-// printSchema prints a schema for people.
+// printSchema prints a schema for people: the files by format, the columns, and, with files, each
+// file. It goes through the files once, for sums that the head needs and a column's share of the
+// files.
 func printSchema(w io.Writer, s *input.Schema, files bool) error {
 	total := int64(0)
 	kinds := map[string]int{}
@@ -77,12 +83,14 @@ func printSchema(w io.Writer, s *input.Schema, files bool) error {
 		f := &s.Files[i]
 		total += f.Bytes
 		kind := strings.TrimSpace(f.Format + " " + f.Codec)
+		// The order of the first appearance, because a map has none.
 		if kinds[kind]++; kinds[kind] == 1 {
 			order = append(order, kind)
 		}
 		if f.Guessed {
 			guessed = f.Format
 		}
+		// Empty files have no columns, and lack none of the others' either.
 		if len(f.Columns)+len(f.InPath) > 0 {
 			withColumns++
 		}
@@ -98,6 +106,7 @@ func printSchema(w io.Writer, s *input.Schema, files bool) error {
 	for i := range s.Columns {
 		c := &s.Columns[i]
 		kind := c.Type
+		// Only if files differ: the type that fits all, and what the files say.
 		if len(c.Types) > 0 {
 			kind += " (" + strings.Join(c.Types, ", ") + ")"
 		}
@@ -105,6 +114,7 @@ func printSchema(w io.Writer, s *input.Schema, files bool) error {
 			kind += ", in the path"
 		}
 		where := "all"
+		// One file as an example, which a user can open; the JSON lists all.
 		if c.Files < withColumns {
 			// Files of partitions often have one name, so the directory belongs to it.
 			dir, name := path.Split(c.Without[0])
@@ -126,6 +136,8 @@ func printSchema(w io.Writer, s *input.Schema, files bool) error {
 	if err := t.Flush(); err != nil {
 		return err
 	}
+	// schema guesses by the content, and a job takes text for lines unless --format says otherwise.
+	// Without this line the user would expect columns.
 	if guessed != "" {
 		terminal.Fprintf(w, "\nJobs read such files as lines unless they are told --format %s.\n", guessed)
 	}

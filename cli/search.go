@@ -13,7 +13,8 @@ import (
 	"github.com/slotwise/slotwise/internal/virtual/study/search"
 )
 
-// searchFlags are the flags that tune and size share.
+// searchFlags are the flags that tune and size share: sim's without the flags of a comparison, and one
+// policy. The fields of simFlags that have no flag here keep the values that the constructors set.
 type searchFlags struct {
 	simFlags
 	policy string
@@ -30,7 +31,8 @@ func (f *searchFlags) register(c *cobra.Command) {
 	completeWith(c, "policy", f.setup.completePolicies)
 }
 
-// problem reads the inputs that the flags name.
+// problem reads the inputs that the flags name. It builds the policy once, so that a wrong
+// parameter is reported before hundreds of simulations.
 func (f *searchFlags) problem(c *cobra.Command, show *simProgress) (*search.Problem, error) {
 	if f.policy == "" {
 		return nil, misuse("--policy is missing: a name such as dynamictags")
@@ -67,7 +69,8 @@ func (f *searchFlags) problem(c *cobra.Command, show *simProgress) (*search.Prob
 		Seed: f.seed, Ideal: f.reference == study.Ideal}, nil
 }
 
-// newTune returns the command that tunes a policy.
+// newTune returns the command that tunes a policy. The budget counts runs and not seconds: the same
+// command line then gives the same result on every machine.
 func newTune(setup *setup) *cobra.Command {
 	f := &searchFlags{simFlags: simFlags{setup: setup, seeds: 1}}
 	var objective string
@@ -101,9 +104,11 @@ with an interval. A drawn workload is compared on other seeds.`,
 			switch {
 			case o.Budget < search.LeastBudget || o.Budget > mostBudget:
 				return misuse("--budget %d: must be from %d to %d", o.Budget, search.LeastBudget, mostBudget)
+			// Written so that NaN is refused, too.
 			case !(o.HeldOut > 0 && o.HeldOut < 1):
 				return misuse("--held-out %g: must be between 0 and 1", o.HeldOut)
 			}
+			// Quiet: the search reports its own progress, in rounds, and this display would count jobs.
 			show := newSimProgress(c.ErrOrStderr(), true)
 			p, err := f.problem(c, show)
 			if err != nil {
@@ -142,10 +147,13 @@ func printTuning(w io.Writer, t *search.Tuning) error {
 	best := "as it is: no candidate was better"
 	if t.Training.Best != t.Training.Default {
 		best = strings.TrimSpace(search.Describe(t.Best.Set))
+		// Another policy has a name to state; with the same one the changed parameters say all.
 		if t.Best.Policy != t.Policy {
 			best = t.Best.String()
 		}
 	}
+	// Both values of the objective, since a best candidate may be better by a hair. The held-out
+	// comparison below has the interval that decides.
 	terminal.Fprintf(w, "%s after %d runs: %s\ntraining: %s %.4g, as it is %.4g\n", t.Policy, t.Runs, best, t.Measure, t.Training.Best, t.Training.Default)
 	for _, p := range t.HeldOut {
 		terminal.Fprintf(w, "held out: %s: %s\n", p.Measure, p.Verdict)
@@ -154,7 +162,8 @@ func printTuning(w io.Writer, t *search.Tuning) error {
 	return nil
 }
 
-// newSize returns the command that finds the smallest cluster.
+// newSize returns the command that finds the smallest cluster. It does not tune: how many nodes a
+// goal takes depends on the parameters of the policy, which tune may have found before.
 func newSize(setup *setup) *cobra.Command {
 	f := &searchFlags{simFlags: simFlags{setup: setup}}
 	var goal string
@@ -208,7 +217,8 @@ Slowdowns are relative to each job on the cluster of the same size.`,
 	return c
 }
 
-// printSizing prints a result for people.
+// printSizing prints a result for people: every size that was tried, in the order of the search,
+// because a user may prefer a smaller cluster that misses the goal by little.
 func printSizing(w io.Writer, s *search.Sizing, goal string) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	terminal.Fprintf(t, "nodes\tvalue\tgoal\t\n")

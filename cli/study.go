@@ -16,7 +16,8 @@ import (
 	"github.com/slotwise/slotwise/internal/virtual/study/sweep"
 )
 
-// studyFlags are the flags of study.
+// studyFlags are the flags of study. The file and not the flags describe the simulations, so that the
+// file alone makes a result again; the flags say where, how fast and in which form.
 type studyFlags struct {
 	setup   *setup
 	out     string
@@ -95,11 +96,14 @@ func (f *studyFlags) run(c *cobra.Command, file string) error {
 	if err := addFiles(made, "study", file); err != nil {
 		return err
 	}
+	// The plan has read all inputs and knows each cell's key, a hash of the inputs, the settings and
+	// the program.
 	plan, err := sweep.NewPlan(c.Context(), spec, sweep.Options{Record: made, Registry: f.setup.policies(), Dir: filepath.Dir(file),
 		Inputs: studyInputs(), Program: program})
 	if err != nil {
 		return misuse("%s: %w", file, err)
 	}
+	// Beside the file and not in the working directory, where another study may have the name.
 	if f.out == "" {
 		f.out = strings.TrimSuffix(strings.TrimSuffix(file, ".yaml"), ".yml") + ".study"
 	}
@@ -107,6 +111,8 @@ func (f *studyFlags) run(c *cobra.Command, file string) error {
 	if f.dryRun {
 		return f.list(c.OutOrStdout(), plan)
 	}
+	// It takes no lock. Two commands may use one directory: a cell's key is a hash of all that decides
+	// its result, so both write the same.
 	store, err := sweep.OpenStore(f.out)
 	if err != nil {
 		return misuse("--out %w", pathLast(f.out, err))
@@ -115,6 +121,7 @@ func (f *studyFlags) run(c *cobra.Command, file string) error {
 	if err != nil {
 		return err
 	}
+	// Before the result is printed: the last line names the report.
 	if err := result.Write(store); err != nil {
 		return err
 	}
@@ -148,6 +155,7 @@ func (f *studyFlags) simulate(c *cobra.Command, plan *sweep.Plan, store *sweep.S
 	}
 	result, err := plan.Result(store)
 	if err == nil {
+		// Only the new ones; the plan's were shown before the runs.
 		show.warn(result.Warnings[len(plan.Warnings):]...)
 	}
 	return result, err
@@ -167,7 +175,8 @@ func failedCells(r *sweep.Result) error {
 	return errors.Join(errs...)
 }
 
-// list prints the cells of a study.
+// list prints the cells of a study. It opens no store, since that would make the directory, and a
+// dry run must leave nothing.
 func (f *studyFlags) list(out io.Writer, plan *sweep.Plan) error {
 	type cell struct {
 		Policy    string  `json:"policy"`

@@ -53,6 +53,7 @@ func (p pastJobs) Jobs(ctx context.Context) iter.Seq2[*workload.PastJob, error] 
 				yield(nil, err)
 				return
 			}
+			// After an error nothing follows, and a consumer that has enough ends the loop.
 			if p, err := pastJob(h); !yield(p, err) || err != nil {
 				return
 			}

@@ -7,8 +7,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// readKeys reads single keys from a terminal without echo. Interrupts still
-// work. restore resets the terminal. keys is nil if in is not a terminal.
+// readKeys reads single keys from a terminal without echo. Interrupts still work, because ISIG
+// stays set. restore resets the terminal; without it the user's shell would not show typed text.
+// keys is nil if in is not a terminal, and a receive from it never happens.
 func readKeys(in io.Reader) (keys <-chan byte, restore func()) {
 	f, ok := in.(*os.File)
 	if !ok {
@@ -38,7 +39,8 @@ func readKeys(in io.Reader) (keys <-chan byte, restore func()) {
 	return out, func() { _ = unix.IoctlSetTermios(int(f.Fd()), unix.TCSETS, before) }
 }
 
-// terminalSize returns columns and lines of a terminal.
+// terminalSize returns columns and lines of a terminal, or a VT100's if it does not say: a serial
+// line and some pseudo-terminals have the size 0.
 func terminalSize(f *os.File) (width, height int) {
 	ws, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
 	if err != nil || ws.Col == 0 || ws.Row == 0 {

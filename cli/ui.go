@@ -98,6 +98,7 @@ func startUI(ctx context.Context, flag string, from source.Source, listen string
 	if err != nil {
 		return nil, misuse("%s %w", flag, err)
 	}
+	// Ends the streams of open pages, for which Shutdown would wait.
 	ctx, cancel := context.WithCancel(ctx)
 	shown := console.New(ctx, from, nil, pages.Visitor, version())
 	if _, past := from.(source.Past); !past { // else nothing happens there
@@ -125,7 +126,8 @@ type watching struct {
 	end      func() error // ends the pages, and waits until the history is durable
 }
 
-// watch starts the pages of --ui and opens the history of --history.
+// watch starts the pages of --ui and opens the history of --history. The history is closed
+// again if a later step fails.
 func (f *runFlags) watch(c *cobra.Command) (*watching, error) {
 	w := &watching{end: func() error { return nil }}
 	if f.ui == "" && f.history == "" {

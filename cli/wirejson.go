@@ -112,6 +112,7 @@ func writeValue(b *bytes.Buffer, f protoreflect.FieldDescriptor, v protoreflect.
 		writeMessage(b, v.Message())
 	case protoreflect.EnumKind:
 		writeJSON(b, enumName(f.Enum(), v.Enum()))
+	// As protojson writes bytes.
 	case protoreflect.BytesKind:
 		writeJSON(b, base64.StdEncoding.EncodeToString(v.Bytes()))
 	default:

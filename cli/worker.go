@@ -30,7 +30,9 @@ type workerFlags struct {
 	logSize    terminal.Size
 }
 
-// newWorker returns the command that runs a worker.
+// newWorker returns the command that runs a worker. Of its directory, listener and slots the
+// defaults suit a worker on the master's machine; another machine needs --listen or --advertise
+// with an address of the network, and then certificates.
 func newWorker() *cobra.Command {
 	f := new(workerFlags)
 	c := &cobra.Command{

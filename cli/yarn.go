@@ -30,7 +30,8 @@ import (
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
-// newYarn returns the command that runs workers on YARN.
+// newYarn returns the command that runs workers on YARN. Its commands call YARN's REST API and
+// HDFS; a Hadoop installation is needed for neither.
 func newYarn() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "yarn",
@@ -129,7 +130,9 @@ type yarnUp struct {
 	timeout             time.Duration
 }
 
-// newYarnUp returns the command that starts workers.
+// newYarnUp returns the command that starts workers. Flags of the connection have two meanings
+// here: newUserCommand's identify this user to the master, and the workers get --worker-cert,
+// --worker-key and --worker-token-file.
 func newYarnUp() *cobra.Command {
 	f := &yarnUp{memory: 2 << 30}
 	c := &cobra.Command{
@@ -166,7 +169,8 @@ command line.`,
 // maxYarnFiles bounds the files of --file.
 const maxYarnFiles = 100
 
-// check checks the flags.
+// check checks the flags. YARN would accept most wrong values and start containers that fail, each
+// with a log on another machine.
 func (f *yarnUp) check() error {
 	switch {
 	case f.workers < 1 || f.workers > yarn.MaxWorkers:
@@ -356,7 +360,9 @@ func (w *yarnWait) left(ctx context.Context, err error, rest string) error {
 	return fmt.Errorf("%w; %s", err, rest)
 }
 
-// workers returns the workers of the service that are registered and not lost, by name.
+// workers returns the workers of the service that are registered and not lost, by name. YARN
+// numbers the containers of a component, and the command of a worker makes its name from that
+// number, so names connect YARN's view and the master's.
 func (w *yarnWait) workers(ctx context.Context) (map[string]*slotwisev1.NodeStatus, error) {
 	resp, err := client.Call(ctx, w.u.cl, w.u.cl.RPC().Nodes, &slotwisev1.NodesRequest{})
 	if err != nil {

@@ -38,6 +38,8 @@ func Summary(w io.Writer, o *Outcome) {
 // commas and units in another.
 func Counters(w io.Writer, o *Outcome) {
 	lines := counterLines(o)
+	// Measured first, in characters: the columns are as wide as the longest name and value of all
+	// groups, so that numbers of maps and reduces can be compared.
 	names, values := 0, 0
 	for _, l := range lines {
 		names = max(names, utf8.RuneCountInString(l.name))
@@ -73,6 +75,7 @@ func counterLines(o *Outcome) []counterLine {
 	for key := range o.Counters {
 		keys = append(keys, key)
 	}
+	// Maps have no order, and two runs of a job must print the same.
 	slices.SortFunc(keys, func(a, b string) int {
 		groupA, nameA, _ := strings.Cut(a, ".")
 		groupB, nameB, _ := strings.Cut(b, ".")
@@ -103,6 +106,7 @@ func counterRank(name string) int {
 // builtinLine formats a built-in counter in its unit. n is the value in JSON output.
 func builtinLine(group, name string, n int64) counterLine {
 	c := counters.ByJSON(name)
+	// A master of a newer version may have counters that this program does not know.
 	if c == nil {
 		return counterLine{group, strings.ReplaceAll(name, "_", " "), Count(n)}
 	}
@@ -111,6 +115,7 @@ func builtinLine(group, name string, n int64) counterLine {
 	case counters.Bytes:
 		l.value = Bytes(n)
 	case counters.Nanoseconds:
+		// JSON has milliseconds.
 		l.value = Duration(time.Duration(n) * time.Millisecond)
 	}
 	return l

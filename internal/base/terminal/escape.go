@@ -47,6 +47,7 @@ func harmful(r rune) bool {
 	switch {
 	case r < ' ', r >= 0x7f && r <= 0x9f: // C0, DEL, C1: terminals obey them
 		return true
+	// All of Latin, Greek and Cyrillic, without the tests below.
 	case r < 0x61c:
 		return false
 	case r == 0x61c, r == 0x200e, r == 0x200f, r >= 0x2028 && r <= 0x202e, r >= 0x2066 && r <= 0x2069:
@@ -55,7 +56,8 @@ func harmful(r rune) bool {
 	return false
 }
 
-// firstHarmful returns the index of the first byte of s that must be escaped, or len(s).
+// firstHarmful returns the index of the first byte of s that must be escaped, or len(s). Nearly all
+// text has none, so every writer asks this first and copies nothing then.
 func firstHarmful[T string | []byte](s T, lines bool) int {
 	for i := 0; i < len(s); {
 		if c := s[i]; c < utf8.RuneSelf {
@@ -66,6 +68,7 @@ func firstHarmful[T string | []byte](s T, lines bool) int {
 			continue
 		}
 		r, n := decode(s[i:])
+		// A replacement character that was written as such has three bytes and is harmless.
 		if r == utf8.RuneError && n <= 1 || harmful(r) {
 			return i
 		}
@@ -74,7 +77,8 @@ func firstHarmful[T string | []byte](s T, lines bool) int {
 	return len(s)
 }
 
-// decode returns the first character of s and its length in bytes, as package utf8 does.
+// decode returns the first character of s and its length in bytes, as package utf8 does. It copies
+// up to four bytes, because utf8 has one function for strings and another one for slices.
 func decode[T string | []byte](s T) (rune, int) {
 	var first [utf8.UTFMax]byte
 	return utf8.DecodeRune(first[:copy(first[:], s)])
@@ -150,7 +154,8 @@ func argument(a any) any {
 	return escaped(text)
 }
 
-// escaped is a text that prints escaped.
+// escaped is a text that prints escaped. It is a Formatter, because only that knows the verb: %q
+// gets the original, and the width of %s counts the escaped characters.
 type escaped string
 
 // Format implements fmt.Formatter.
@@ -162,8 +167,9 @@ func (e escaped) Format(f fmt.State, verb rune) {
 	fmt.Fprintf(f, fmt.FormatString(f, verb), text)
 }
 
-// Escaper is a writer of text for people and of JSON. It escapes all that Escape escapes,
-// except for line ends and tabs. Several goroutines may use it at once.
+// Escaper is a writer of text for people and of JSON. It escapes all that Escape escapes, except
+// for line ends and tabs. Several goroutines may use it at once; each call writes its bytes
+// together.
 type Escaper struct {
 	raw io.Writer
 
@@ -181,11 +187,13 @@ func (e *Escaper) Raw() io.Writer { return e.raw }
 func (e *Escaper) Write(p []byte) (int, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	// Straight through, with the count and the error of the writer below.
 	if len(e.held) == 0 && firstHarmful(p, true) == len(p) {
 		return e.raw.Write(p)
 	}
 	b, rest := appendEscaped(nil, append(e.held, p...), true)
 	e.held = rest[:len(rest):len(rest)]
+	// The count of escaped bytes says nothing about p, so after an error none of p counts as written.
 	if _, err := e.raw.Write(b); err != nil {
 		return 0, err
 	}

@@ -11,7 +11,8 @@ import (
 	"time"
 )
 
-// ErrInterrupted is the cause of a context that the user's interrupt cancelled.
+// ErrInterrupted is the cause of a context that the user's interrupt cancelled. A program finds it
+// with context.Cause, not in its own error, which may be of any work that the cancelling cut off.
 var ErrInterrupted = errors.New("interrupted")
 
 // ExitInterrupted is the exit status after an interrupt: 128 + SIGINT, the convention
@@ -36,15 +37,20 @@ const echo = 300 * time.Millisecond
 // because child processes would inherit that.
 func Interruptible(parent context.Context, name string, stderr io.Writer) (ctx context.Context, stop func()) {
 	ctx, cancel := context.WithCancelCause(parent)
+	// Room for two, because the runtime drops a signal for which there is none: SIGINT and the SIGTERM
+	// of a parent may come at once.
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	pipe := make(chan os.Signal, 1) // never read: further signals are dropped
 	signal.Notify(pipe, syscall.SIGPIPE)
+	// The goroutine lives as long as the process. stop only ends the delivery of signals to it.
 	go func() {
 		<-signals
 		first := time.Now()
 		cancel(ErrInterrupted)
+		// Before the clean-up, which may take a while.
 		fmt.Fprintf(stderr, "%s: stopping; interrupt again to stop without cleaning up\n", name)
+		// A signal within the echo is dropped, and the next one counts.
 		for range signals {
 			if time.Since(first) > echo {
 				os.Exit(ExitInterrupted)

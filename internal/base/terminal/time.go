@@ -18,8 +18,9 @@ func Rate(n int64, took time.Duration) int64 {
 	return int64(float64(n) / took.Seconds())
 }
 
-// Left returns the remaining time in words, if the fraction done took the given time.
-// It returns "" while the fraction is too small for an estimate.
+// Left returns the remaining time in words, if the fraction done took the given time. It returns ""
+// while the fraction is too small for an estimate: below a hundredth or a second, start-up counts
+// for more than the work does.
 func Left(took time.Duration, done float64) string {
 	if done < 0.01 || done > 1 || took < time.Second {
 		return ""
@@ -31,7 +32,8 @@ func Left(took time.Duration, done float64) string {
 	return Duration(d) + " left"
 }
 
-// Interval formats a time with its 10th and 90th percentiles.
+// Interval formats a time with its 10th and 90th percentiles. The interval is left out if its ends
+// look like each other.
 func Interval(t, early, late time.Duration) string {
 	if About(early) == About(late) {
 		return About(t)

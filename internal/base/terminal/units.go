@@ -44,6 +44,8 @@ func (Size) Type() string { return "size" }
 
 // parseSize parses a number of bytes with an optional unit.
 func parseSize(s string) (int64, error) {
+	// Letters and spaces at the end are the unit. The e of an exponent is inside of the digits, as in
+	// 1e9.
 	digits := strings.TrimRight(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ ")
 	unit := strings.ToLower(strings.TrimSpace(s[len(digits):]))
 	shift := 0
@@ -92,6 +94,7 @@ func Bytes(n int64) string {
 // Count returns n with commas between thousands.
 func Count(n int64) string {
 	s := strconv.FormatInt(n, 10)
+	// The minus sign gets no comma behind it.
 	start := 0
 	if n < 0 {
 		start = 1

@@ -84,6 +84,7 @@ func New(list string, opts Options) (*Client, error) {
 		own.Transport = secure.Bearer(opts.HTTP.Transport, opts.Token)
 		c.http = &own
 	}
+	// Around the token, so that a request that a follower redirects carries it to the leader as well.
 	c.http = secure.ToLeader(c.http, base, hosts, true)
 	c.rpc = slotwisev1connect.NewClientServiceClient(c.http, c.base)
 	return c, nil
@@ -116,6 +117,8 @@ type limits struct{ patience, storage, answer, held time.Duration }
 // repeat calls try until it succeeds, fails with an error that a retry cannot cure, or
 // the time ends.
 func repeat[T any](ctx context.Context, c *Client, e limits, try func(context.Context) (T, error)) (T, error) {
+	// Kept over the tries: after one answer of a follower, silence means an election and not a dead
+	// cluster.
 	electing := false
 	o := retry.Options{
 		What: "master " + c.list, Limit: e.answer, Held: e.held, Notify: c.opts.Notify, Text: shortText,
@@ -268,6 +271,7 @@ func Message(err error) string {
 // Submit submits a job and returns its id. Retries carry the same request id, so the
 // job is submitted once.
 func (c *Client) Submit(ctx context.Context, spec *slotwisev1.JobSpec) (string, error) {
+	// One id for all tries: the master answers a repeated id with the job of the first try.
 	r := &slotwisev1.SubmitRequest{RequestId: rand.Text(), Spec: spec}
 	// The master would refuse it after the upload, without a remedy.
 	if size := proto.Size(r); size > bounds.Message {
@@ -344,6 +348,7 @@ const held = waitMs * time.Millisecond
 // Wait waits until a job has ended and returns its last status. update, if not nil,
 // is called with each status.
 func (c *Client) Wait(ctx context.Context, job string, update func(*slotwisev1.JobStatus)) (*slotwisev1.JobStatus, error) {
+	// The first call is answered at once, with the present state.
 	after := int64(-1)
 	for {
 		r := &slotwisev1.JobRequest{Job: job, After: after, WaitMs: waitMs}
@@ -428,6 +433,8 @@ func (c *Client) do(r *http.Request) error {
 		return err
 	}
 	defer resp.Body.Close()
+	// Read to the end, so that the connection can be used again; of a long answer the rest does not
+	// matter.
 	text, err := io.ReadAll(io.LimitReader(resp.Body, 4096))
 	if err != nil {
 		return err

@@ -11,8 +11,9 @@ import (
 // A master answers long lists in pages. The functions of this file return whole lists. A
 // list is not a snapshot: a job may change between two pages.
 
-// Jobs lists jobs.
+// Jobs lists jobs. It returns no part of a list with an error: a script would take it for all jobs.
 func (c *Client) Jobs(ctx context.Context, r *slotwisev1.JobsRequest) (jobs []*slotwisev1.JobStatus, err error) {
+	// A copy, because the caller may use its request again.
 	for page := proto.CloneOf(r); ; {
 		resp, err := Call(ctx, c, c.rpc.Jobs, page)
 		if err != nil {

@@ -117,8 +117,10 @@ type Set struct {
 	Observer     local.Observer // nil if nothing watches
 }
 
-// Combine adds up features and enables their codecs. Two features with the same
-// purpose are an error, and so is a value that is no Feature.
+// Combine adds up features and enables their codecs and formats, in the whole process: those are
+// tables of their packages, and enabling twice is no error. Two storages of one scheme, two clients
+// of clusters, and a value that is no Feature are errors. Of load meters and observers the last
+// counts.
 func Combine[F interface{ FeatureName() string }](all []F) (*Set, error) {
 	s := &Set{}
 	for _, named := range all {

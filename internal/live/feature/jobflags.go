@@ -37,7 +37,9 @@ type FlagValue interface {
 	Type() string
 }
 
-// DataFlags are the flags about a job's data. Each field is where a flag's value goes.
+// DataFlags are the flags about a job's data. Each field is where a flag's value goes. To add such
+// a flag: a field here, a line in Declare, and the place of the value in cli's runFlags and in
+// mapreduce.Options.
 type DataFlags struct {
 	Name                         *string
 	Inputs, Include, Exclude     *[]string
@@ -90,7 +92,9 @@ func (l *LocalFlags) Declare(s FlagSet) {
 	s.IntVar(l.Workers, "workers", 0, "`number` of workers (default: one for each core)")
 }
 
-// DeclareRequest declares the flags about what a job asks of the scheduler. They write into r.
+// DeclareRequest declares the flags about what a job asks of the scheduler. They write into r. A
+// flag that is not given leaves its field at 0, the default of job.Request. Where 0 is a value that
+// a user may want, such as a slow start of 0, the parser stores another number.
 func DeclareRequest(s FlagSet, r *job.Request) {
 	s.DurationVar(&r.TaskTimeout, "task-timeout", 0, "kill a task attempt without progress for this `time` (default 10m)")
 	s.Value(newValue(&r.MaxAttempts, parsePositive, strconv.Itoa), "max-attempts", "`number` of failures of one task that fail the job (default 4)")

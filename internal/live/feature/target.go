@@ -67,6 +67,7 @@ func (w Outages) ForStorage(what string) retry.Options {
 			case errors.Is(err, storage.ErrUnavailable):
 				return w.Storage
 			}
+			// Such as "permission denied" or "not found": the storage has answered.
 			return -1
 		},
 	}
@@ -176,7 +177,8 @@ type Wait struct {
 	Reason string
 }
 
-// LoginName returns the name of the user who runs this process.
+// LoginName returns the name of the user who runs this process, or "unknown": a container may run
+// under a number that no file of users has.
 func LoginName() string {
 	if u, err := user.Current(); err == nil {
 		return u.Username

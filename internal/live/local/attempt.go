@@ -54,6 +54,8 @@ func (c *Cluster) launch(e tracker.Effect) {
 	}
 	c.attempts[a.id] = a
 	c.launches++
+	// Counted down by release: the job's output is not committed while a goroutine of the job may
+	// write.
 	h.live++
 	go func() {
 		err := engine.ErrGoexit
@@ -68,6 +70,7 @@ func (c *Cluster) launch(e tracker.Effect) {
 func (c *Cluster) run(ctx context.Context, a *attempt) (err error) {
 	defer a.stop(nil)
 	spec := &a.job.spec
+	// A copy: the buffers and Commit are this attempt's, the pools behind them are shared.
 	env := c.env
 	// A wide task occupies several slots and gets their memory.
 	env.MapBuffer = min(env.MapBuffer*int64(a.width), engine.MaxMapBuffer)
@@ -98,7 +101,9 @@ func (c *Cluster) run(ctx context.Context, a *attempt) (err error) {
 	return err
 }
 
-// mayCommit asks the tracker whether the attempt may commit and waits for the
+// mayCommit asks the tracker whether the attempt may commit and waits for the answer. The answer no
+// comes as a cancelled context (CommitDenied). The loop cannot have ended, because the attempt is
+// one of its attempts.
 // answer.
 func (c *Cluster) mayCommit(ctx context.Context, a *attempt) error {
 	c.post(func() { c.step(&tracker.AskCommit{Attempt: a.id}) })
@@ -165,6 +170,7 @@ func (c *Cluster) release(id job.AttemptID) {
 		a.out.Release()
 	}
 	a.job.live--
+	// This may have been the goroutine for which the commit waited.
 	a.job.finishOutput(c)
 }
 
@@ -182,6 +188,7 @@ func (c *Cluster) publish(e tracker.Effect) {
 		return
 	}
 	c.store.Publish(int32(e.Job), int(e.Attempt.Index), a.out)
+	// The store owns the output now, so release must not free it.
 	a.out = nil
 }
 

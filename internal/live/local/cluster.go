@@ -6,6 +6,19 @@
 // One goroutine, the loop, owns the tracker. Everything else sends it
 // functions to run (post); attempts report their end that way at once, as an
 // out-of-band heartbeat, so that a freed slot never waits for a timer.
+//
+// The life of a job: Submit posts a Submit event and gets a Handle. Offers lead to Launch effects, each
+// of which starts a goroutine (attempt.go). Its end is reported in a heartbeat of its node, and the
+// effects of that heartbeat publish or discard a map's output. After the last task the tracker orders
+// the commit of the output, which waits until no goroutine of the job can write any more
+// (handle.go). JobDone closes the handle, and Wait returns.
+//
+// The life of a cluster: Start joins the nodes before the loop runs. Close cancels the context; the loop
+// then kills the jobs that are left and serves them to their ends, so that no goroutine outlives Close
+// and no scratch file stays.
+//
+// Locks are not needed: the loop owns the tracker and all maps of Cluster, an attempt's goroutine only
+// reads its attempt, and a Handle changes hands when its channel done is closed.
 package local
 
 import (
@@ -93,6 +106,7 @@ type Cluster struct {
 	scratch *storage.DirScratch
 	cancel  context.CancelFunc
 	ctx     context.Context
+	// Has room, so that attempts that end at the same time do not wait for each other.
 	inbox   chan func()
 	stopped chan struct{}
 	start   time.Time
@@ -164,6 +178,7 @@ func Start(cfg Config) (*Cluster, error) {
 		c.nodes = append(c.nodes, name)
 		c.step(&tracker.Join{Node: cluster.Spec{Name: name, MapSlots: cfg.MapSlots, ReduceSlots: cfg.ReduceSlots, Cores: cfg.cores(), MemoryBytes: cfg.Memory / int64(cfg.Workers)}})
 	}
+	// Before the loop, so that an observer knows the cluster when the first job ends.
 	if cfg.Observer != nil {
 		cfg.Observer.Started(c)
 	}
@@ -277,8 +292,9 @@ func (cfg *Config) limitTasks() (int, error) {
 	return 1, nil
 }
 
-// memoryShares divides the memory: most for map outputs that stay, a third for
-// the buffers of running maps, the rest for merging run files.
+// memoryShares divides the memory: most for map outputs that stay, a third for the buffers of
+// running maps, the rest for merging run files. Each task that can run at once has its share, so
+// that tasks do not wait for each other's memory.
 func memoryShares(cfg Config, more int) engine.Env {
 	m := cfg.Memory
 	mapTasks := int64(cfg.Workers * cfg.MapSlots * more)
@@ -319,11 +335,14 @@ func (c *Cluster) loop() {
 	}
 }
 
-// post has the loop run f. It reports false if the loop has ended.
+// post has the loop run f, in the order of the calls. It reports false if the loop has ended. True
+// does not mean that f will run: the loop may end before it takes f. It does not end while an
+// attempt or a job lives, so their calls always run. Other callers use do.
 func (c *Cluster) post(f func()) bool {
 	select {
 	case c.inbox <- f:
 		return true
+	// No goroutine of the cluster is left now that could read map outputs or scratch files.
 	case <-c.stopped:
 		return false
 	}
@@ -393,6 +412,8 @@ func (c *Cluster) apply(ev tracker.Event) {
 	}
 }
 
+// carryOut carries out an effect. It never blocks and never steps the tracker: work that takes
+// time gets a goroutine, which posts its end.
 func (c *Cluster) carryOut(e tracker.Effect) {
 	switch e.Kind {
 	case tracker.Launch:
@@ -411,6 +432,7 @@ func (c *Cluster) carryOut(e tracker.Effect) {
 		}
 	case tracker.MapDone:
 		c.publish(e)
+	// The store makes reduces that have not fetched this output wait for the new one.
 	case tracker.MapLost:
 		c.store.Invalidate(int32(e.Job), int(e.Attempt.Index))
 	case tracker.JobAccepted:
@@ -434,12 +456,14 @@ func (c *Cluster) carryOut(e tracker.Effect) {
 func (c *Cluster) tick() {
 	now := c.Now()
 	c.sample(now)
+	// The ticker may be more frequent than the heartbeats, for progress.
 	if now >= c.beat {
 		c.beat = now + cmp.Or(c.cfg.Heartbeat, c.cfg.Tick)
 		for _, n := range c.nodes {
 			c.beatNode(n, false)
 		}
 	}
+	// After the heartbeats, so that a task which has just reported is not found silent.
 	c.step(&tracker.Tick{})
 	for _, h := range c.jobs {
 		h.report()
@@ -476,6 +500,8 @@ func (c *Cluster) sample(now time.Duration) {
 	if c.cfg.Load == nil || c.sampled > 0 && now < c.sampled+loadEvery {
 		return
 	}
+	// All workers see one machine. Without the division each would report the whole load, and a policy
+	// that adds up the nodes would see it as many times as there are workers.
 	part := float64(c.cfg.cores()) / float64(runtime.NumCPU())
 	c.load, c.sampled = c.cfg.Load(now), now
 	c.load.LoadAverage *= part

@@ -9,8 +9,9 @@ import (
 	"github.com/slotwise/slotwise/internal/tracker"
 )
 
-// eventLog writes a line for each event that led to something, and one below it
-// for each effect. A nil log writes nothing.
+// eventLog writes a line for each event that led to something, and one below it for each effect. A
+// nil log writes nothing. It is buffered, so after a crash the last lines are missing; the loop
+// must not wait for a disk for each event.
 type eventLog struct{ w *bufio.Writer }
 
 func newEventLog(w io.Writer) *eventLog {

@@ -101,7 +101,9 @@ func (c *Cluster) submit(h *Handle, js job.Spec) error {
 	return nil
 }
 
-// accepted takes note of the number of the job that is being submitted.
+// accepted takes note of the number of the job that is being submitted. The tracker numbers jobs,
+// and tasks may be launched within the same step, so the handle must be known before the step
+// returns.
 func (c *Cluster) accepted(id job.ID) {
 	h := c.submitting
 	h.id, h.core = id, c.tracker.Jobs().Get(id)
@@ -123,6 +125,7 @@ func (h *Handle) Wait(ctx context.Context, c *Cluster) error {
 		}
 	})
 	<-h.done
+	// The job may have ended just before the kill: then its own outcome counts.
 	if h.err == nil || !h.killed {
 		return h.err
 	}
@@ -147,6 +150,8 @@ func (h *Handle) finishOutput(c *Cluster) {
 	go func() {
 		var err error
 		if commit {
+			// Not the cluster's context: a commit that is cut off could leave a part of the output
+			// visible.
 			err = h.spec.Staging.Commit(context.Background())
 		} else {
 			err = h.spec.Staging.Abort(context.Background())
@@ -183,6 +188,8 @@ func (h *Handle) ended(c *Cluster, e tracker.Effect) {
 	}
 	h.elapsed = time.Since(h.start)
 	c.store.Drop(int32(h.id))
+	// The last report has the final state, and comes before Wait returns, for displays that end with
+	// Wait.
 	h.report()
 	delete(c.jobs, h.id)
 	close(h.done)

@@ -45,12 +45,15 @@ var knownMemory = sync.OnceValues(func() (total int64, known bool) {
 	if n, ok := memTotal(); ok {
 		total, known = n, true
 	}
+	// Of cgroup v2 and v1. In a container the group of the process is the root of its view; "max",
+	// which v2 says for no limit, is no number and is passed over.
 	for _, file := range []string{"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"} {
 		b, err := os.ReadFile(file)
 		if err != nil {
 			continue
 		}
 		if n, err := strconv.ParseInt(strings.TrimSpace(string(b)), 10, 64); err == nil && n > 0 {
+			// v1 says "no limit" by a number near 2^63, which the minimum drops.
 			total, known = min(total, n), true
 		}
 	}

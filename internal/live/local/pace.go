@@ -39,6 +39,8 @@ func (c *Pace) Remarks(p *Progress) Remarks {
 		r.Maps = terminal.Left(p.Elapsed, p.MapFrac)
 		return r
 	}
+	// Reduces that were started early have copied while maps ran. The rest of their work is measured
+	// from here, or the wait for the maps would count as slow reducing.
 	if !c.mapsEnded {
 		c.mapsEnded, c.end, c.reduced = true, p.Elapsed, p.ReduceFrac
 	}
@@ -60,7 +62,8 @@ func (c *Pace) Failures(p *Progress) string {
 	return fmt.Sprintf("%s: %s failed and will be made again: %s", terminal.Escape(p.Job), terminal.Plural(p.Failed, "attempt"), terminal.Escape(last))
 }
 
-// Line returns a progress line for a log, or "" if LineEvery has not passed.
+// Line returns a progress line for a log, or "" if LineEvery has not passed. Remarks are taken in
+// any case: the end of the maps must be noted when it comes.
 func (c *Pace) Line(p *Progress) string {
 	r := c.Remarks(p)
 	if terminal.Over(p.State) || p.Elapsed-c.printed < LineEvery {

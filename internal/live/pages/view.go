@@ -58,6 +58,8 @@ func NewView(ctx context.Context, store *history.Store) (*View, error) {
 func (v *View) Started(c *local.Cluster) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
+	// Each cluster numbers its jobs from 1. The offset makes the numbers of one program, and of one
+	// history, unique.
 	v.mu.cluster, v.mu.offset = c, v.mu.last
 }
 
@@ -89,8 +91,8 @@ func describer(c *local.Cluster, t *tracker.Tracker, offset job.ID) protocol.Des
 	return protocol.Describer{Epoch: c.Epoch(), Nodes: t.Nodes(), Offset: offset}
 }
 
-// Wait waits until the records of all ended jobs are durable. It returns the first error of
-// the history.
+// Wait waits until the records of all ended jobs are durable. It returns the errors of the history,
+// joined. It is called after the clusters have been closed.
 func (v *View) Wait() error {
 	v.writes.Wait()
 	v.mu.Lock()
@@ -126,6 +128,7 @@ func jobs(t *tracker.Tracker, ended bool) []*job.Job {
 // status describes a job with the reason why it waits.
 func status(t *tracker.Tracker, d protocol.Describer, j *job.Job) *slotwisev1.JobStatus {
 	s := d.Job(j)
+	// Explain asks the policy, so a list explains only jobs of which nothing runs.
 	if !j.State().Live() || j.Running(job.Map)+j.Running(job.Reduce) > 0 {
 		return s
 	}

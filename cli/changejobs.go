@@ -92,9 +92,10 @@ Instead of ids, --user, --pool and --name choose jobs and chains that have not e
 command prints the id and the name of each one that it has changed. It goes on after an
 error, and its status says whether there was one.`
 
-// addChange completes a command that changes the jobs whose ids are its arguments, or
-// that its filters choose. change changes one. value names the argument behind the
-// ids, which change gets; without it the command has ids only.
+// addChange completes a command that changes the jobs whose ids are its arguments, or that its
+// filters choose. change changes one. value names the argument behind the ids, which change gets;
+// without it the command has ids only. The value comes last, as the destination of mv does, so that
+// any number of ids can stand before it.
 func addChange(c *cobra.Command, verb string, change func(ctx context.Context, u *userCommand, id, value string) error, value ...string) *cobra.Command {
 	var chosen jobFilter
 	c.Args = func(c *cobra.Command, args []string) error {

@@ -143,6 +143,7 @@ func (h *hadoopCommand) run(args []string) error {
 	}
 	name, args := args[0], args[1:]
 	switch name {
+	// mrjob takes the first number of the first line for the version, so no other digit may be there.
 	case "version":
 		_, err := terminal.Fprintf(h.out, "Hadoop %s\nThis is %s\nFrom a jar that does not exist\n", hadoopVersion, strings.TrimSpace(readBuild().String()))
 		return err
@@ -152,6 +153,8 @@ func (h *hadoopCommand) run(args []string) error {
 		return h.jar(args)
 	case "streaming": // mapred streaming
 		return h.streaming(args)
+	// mapred job and yarn application come here, too: the link's name is not looked at. Luigi kills a
+	// job by either.
 	case "job", "application", "queue":
 		return h.job(name, args)
 	case "classpath":
@@ -305,6 +308,7 @@ func (h *hadoopCommand) locate(typed string) (*location, error) {
 	// Without a cluster, hdfs: means a local directory, whose place must not be shown.
 	case typedScheme == "hdfs" && h.ns.Local() && strings.HasPrefix(p, h.ns.Root):
 		l.prefix, l.strip, l.within = "hdfs://", h.ns.Root, h.ns.Root
+	// Without an authority in the typed path there must be none in the output; mrjob adds its own.
 	case typedScheme == "hdfs" && (strings.HasPrefix(rest, "///") || !strings.HasPrefix(rest, "//")):
 		l.prefix, l.strip = "hdfs://", authority
 	case rest != "" && strings.HasPrefix(rest, "//"):

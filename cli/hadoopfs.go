@@ -299,7 +299,8 @@ func (c *fsCall) expand(typed string) ([]entry, error) {
 	return entries, nil
 }
 
-// each calls fn for everything that the arguments name, and prints errors.
+// each calls fn for everything that the arguments name, and prints errors. A failure of one path
+// does not keep the others from being done; the status says that there was one.
 func (c *fsCall) each(args []string, fn func(entry) error) {
 	for _, typed := range args {
 		entries, err := c.expand(typed)
@@ -384,7 +385,8 @@ func (c *fsCall) exists(l *location) (exists, dir bool, err error) {
 	return err == nil, info.Dir, err
 }
 
-// eachNew calls fn for each argument, which need not exist, and prints errors.
+// eachNew calls fn for each argument, which need not exist, and prints errors. Patterns are not
+// expanded: mkdir and touchz take a name literally, brackets and stars included.
 func (c *fsCall) eachNew(fn func(*location) error) error {
 	for _, typed := range c.args {
 		l, err := c.locate(typed)
@@ -668,7 +670,8 @@ func (c *fsCall) input() io.Reader {
 	return r
 }
 
-// get copies files to the local disk.
+// get copies files to the local disk. The local path is not expanded, as in Hadoop, and does not go
+// through locate: a default file system in HADOOP_CONF_DIR does not concern it.
 func (c *fsCall) get() error {
 	sources, typed := c.args[:len(c.args)-1], c.args[len(c.args)-1]
 	if len(sources) == 0 {

@@ -26,7 +26,8 @@ func (c *fsCall) cat() error {
 	return nil
 }
 
-// print copies a file to standard output.
+// print copies a file to standard output, unescaped, for pipes. -text decides by the first bytes,
+// then by the name, like Hadoop.
 func (c *fsCall) print(e entry) error {
 	if e.Dir {
 		return errIsDir
@@ -82,6 +83,7 @@ func (c *fsCall) getmerge() error {
 			files = append(files, e)
 			return nil
 		}
+		// Hidden names and _SUCCESS are merged, too, as by Hadoop.
 		list, err := c.list(e.location)
 		files = append(files, list...)
 		return err
@@ -173,7 +175,8 @@ func (c *fsCall) ls() error {
 	return nil
 }
 
-// lsDir lists a directory.
+// lsDir lists a directory. An empty one prints nothing. mrjob skips lines that begin with Found,
+// and asks with -R, where Hadoop has no such line.
 func (c *fsCall) lsDir(w io.Writer, dir entry, cols *lsColumns) error {
 	return c.inside(dir.location, dir.Link, func(entries []entry) error {
 		c.sortEntries(entries)
@@ -377,7 +380,7 @@ func (c *fsCall) stat() error {
 	return nil
 }
 
-// statText fills in a format of stat.
+// statText fills in a format of stat. The time of %y is in UTC, unlike the one of ls.
 func statText(format string, e entry) string {
 	kind := "regular file"
 	if e.Dir {

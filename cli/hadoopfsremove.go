@@ -43,6 +43,7 @@ func (c *fsCall) rm() error {
 		if err != nil {
 			return err
 		}
+		// Once for each argument and not for each file below it.
 		_, err = terminal.Fprintf(c.out, "Deleted %s\n", e.typed)
 		return err
 	})

@@ -482,8 +482,9 @@ func (t *hadoopRun) options(inputs []string, output string, ship []string) (mapr
 	return o, nil
 }
 
-// clusterFromEnvironment returns the cluster of SLOTWISE_MASTER and the variables beside
-// it, which have the names of the flags of slotwise submit.
+// clusterFromEnvironment returns the cluster of SLOTWISE_MASTER and the variables beside it, which
+// have the names of the flags of slotwise submit. Scripts of Hadoop name a cluster by
+// HADOOP_CONF_DIR, in files that say nothing about a slotwise master.
 func clusterFromEnvironment(master string) (*remote.Cluster, error) {
 	files := secure.Files{CA: os.Getenv(envName("tls-ca")), Cert: os.Getenv(envName("tls-cert")), Key: os.Getenv(envName("tls-key"))}
 	url, client, err := secure.Dial(master, files, os.Getenv(envName("token-file")))
@@ -493,7 +494,8 @@ func clusterFromEnvironment(master string) (*remote.Cluster, error) {
 	return &remote.Cluster{Master: url, HTTP: client}, nil
 }
 
-// hadoopQueue returns the pool or queue of a job, "" for the default.
+// hadoopQueue returns the pool or queue of a job, "" for the default. default is the queue that
+// Hadoop's Capacity Scheduler has without a file; here a pool of that name need not exist.
 func hadoopQueue(c hadoop.Conf) string {
 	q := c.Get("mapreduce.job.queuename", c.Get("mapred.fairscheduler.pool", ""))
 	if q == "default" {
@@ -502,7 +504,9 @@ func hadoopQueue(c hadoop.Conf) string {
 	return q
 }
 
-// outputCodec returns the codec of the job's output files.
+// outputCodec returns the codec of the job's output files. Only the last part of the class counts,
+// since scripts write it with and without the package. The default is Hadoop's, zlib with the
+// suffix .deflate.
 func outputCodec(c hadoop.Conf) (string, error) {
 	if !c.Bool("mapreduce.output.fileoutputformat.compress", false) {
 		return "none", nil
@@ -567,6 +571,8 @@ func (t *hadoopRun) run(start func(context.Context, mapreduce.Options) ([]*mapre
 	// Before the case of an error: an interrupted submission is no failed one.
 	case len(e.results) == 0 && t.ctx.Err() != nil:
 		return exitInterrupted
+	// Status 5 is StreamJob's for a missing input and for an output that exists alike; scripts that
+	// test for one test for both.
 	case len(e.results) == 0:
 		t.log.Line("ERROR", "streaming.StreamJob", "Error Launching job : %s", oneLine(e.err))
 		// The same command would fail again, unlike one that met an unavailable cluster.
@@ -617,6 +623,8 @@ func (t *hadoopRun) begin(id string, maps int) {
 	}
 	t.log.Info("mapreduce.JobSubmitter", "Submitting tokens for job: %s", t.number.Job())
 	t.log.Info("impl.YarnClientImpl", "Submitted application %s", t.number.Application())
+	// Luigi shows the address to its users; without a cluster there is no page, and the line must be
+	// there.
 	url := "http://localhost/"
 	if master := clusterAddress(); master != "" {
 		url = "http://" + strings.TrimPrefix(strings.TrimPrefix(master, "https://"), "http://") + "/"
@@ -648,7 +656,8 @@ func (t *hadoopRun) progress(p mapreduce.Progress) {
 	t.percent(hadoop.Percent(p.MapFrac, p.MapsDone == p.Maps), reduces, now)
 }
 
-// percent prints a line of progress, unless it equals the previous line.
+// percent prints a line of progress, unless it equals the previous line. The blank at its beginning
+// is Hadoop's.
 func (t *hadoopRun) percent(maps, reduces int, now time.Time) {
 	line := fmt.Sprintf(" map %d%% reduce %d%%", maps, reduces)
 	if line != t.last {
@@ -671,6 +680,8 @@ func (t *hadoopRun) attemptFailed(text string) {
 		}
 	}
 	t.log.Info("mapreduce.Job", "Task Id : %s, Status : FAILED", name)
+	// Hadoop's words for a command that has failed, PipeMapRed's exception in Java. The lines of the
+	// log follow it; " | " parts them in the message of the attempt.
 	io.WriteString(t.err, "Error: java.lang.RuntimeException: "+strings.ReplaceAll(why, " | ", "\n")+"\n")
 }
 
@@ -696,6 +707,8 @@ func (t *hadoopRun) report(r *mapreduce.Result, err error) int {
 		Maps: r.Maps, Reduces: r.Reduces, Failures: r.Failures, Local: r.Locality.Node, Rack: r.Locality.Rack,
 		MapMillis: r.SlotTime.Map.Milliseconds(), ReduceMillis: r.SlotTime.Reduce.Milliseconds(), Counters: r.Counters, User: r.User,
 	}
+	// mrjob takes lines without a prefix behind the counters for more counters, so only lines of the
+	// log may follow.
 	t.log.WriteCounters(s.Groups())
 	for _, text := range terminal.Warnings(r.ID, r.User) {
 		t.log.Line("WARN", "mapreduce.Job", "%s", text)

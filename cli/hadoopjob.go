@@ -25,6 +25,8 @@ const jobUsage = `Usage: mapred job -list [all] | -status JOB | -kill JOB | -cou
 // SLOTWISE_MASTER.
 func (h *hadoopCommand) job(name string, args []string) error {
 	g, args, err := hadoop.ParseGeneric(args)
+	// An answer with the way to the same facts: queues of a file and pools of a policy have other
+	// fields here.
 	if err == nil && name == "queue" {
 		err = fmt.Errorf("queue %s: queues and pools are on the master's page; slotwise jobs --pool NAME lists the jobs of one", strings.Join(args, " "))
 	}
@@ -122,7 +124,8 @@ func (q *hadoopJobs) id(s *slotwisev1.JobStatus) string {
 	return n.Job()
 }
 
-// list prints the jobs.
+// list prints the jobs, in the columns of Hadoop that exist here. Times are milliseconds, as Hadoop
+// has them.
 func (q *hadoopJobs) list(all bool) error {
 	jobs, err := q.cl.Jobs(q.ctx, &slotwisev1.JobsRequest{Ended: all})
 	if err != nil {

@@ -199,7 +199,8 @@ func (p jobPicture) tasksEnded() int32 {
 	return p.resp.Job.Maps.GetDone() + p.resp.Job.Reduces.GetDone()
 }
 
-// watchJob redraws a job until it has ended or the user ends it, and returns the last state.
+// watchJob redraws a job until it has ended or the user ends it, and returns the last state. The
+// caller prints that after the screen is back.
 func watchJob(ctx context.Context, u *userCommand, p jobPicture, every time.Duration, ask func(context.Context) (jobPicture, error)) (jobPicture, error) {
 	// It has ended already; a screen would appear and vanish.
 	if p.resp.Job.EndedMs > 0 {

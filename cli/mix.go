@@ -30,8 +30,9 @@ type mixFile struct {
 	notes []string // about jobs that sleep in place of a program
 }
 
-// readMix reads the file of --jobs. Drawn jobs depend on seed; what streaming
-// commands print goes to stderr. Errors name the file and the line.
+// readMix reads the file of --jobs. Drawn jobs depend on seed; what streaming commands print goes
+// to stderr. Errors name the file and the line. Policies of swaps are built here and thrown away: a
+// wrong one would be found an hour later.
 func readMix(known *sched.Registry, name string, seed uint64, stderr io.Writer) (*mixFile, error) {
 	in, err := study.Open(name)
 	if err != nil {
@@ -85,8 +86,9 @@ func (f *mixFile) writes(input string) bool {
 	})
 }
 
-// runMix is the command with --jobs. It runs the jobs of the file side by side
-// on the in-process cluster.
+// runMix is the command with --jobs. It runs the jobs of the file side by side on the in-process
+// cluster. The order is the one of run: the file, its outputs and inputs, then the events, what the
+// policy has learned, and last the pages and the history.
 func (f *runFlags) runMix(c *cobra.Command, args []string) error {
 	if err := checkMixFlags(c, args, "output"); err != nil {
 		return err
@@ -116,6 +118,7 @@ func (f *runFlags) runMix(c *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
+	// Before the pages, because it can fail.
 	learned, err := f.readLearned()
 	if err != nil {
 		return err
@@ -149,6 +152,7 @@ func (f *runFlags) runMix(c *cobra.Command, args []string) error {
 			*failure
 		}{r, failureOf(c.Context(), err)}))
 	}
+	// To standard output, unlike a single job's summary: here the table is the result.
 	printMix(c.OutOrStdout(), r)
 	if f.explain {
 		for i := range r.Jobs {
@@ -203,7 +207,8 @@ func (f *runFlags) readLearned() ([]byte, error) {
 	return b, nil
 }
 
-// writeLearned replaces the file of --learned atomically.
+// writeLearned replaces the file of --learned atomically. Of two runs with one file the one that
+// ends last wins; each starts from the file as it found it, and neither sees a part of the other's.
 func (f *runFlags) writeLearned(b []byte) error {
 	if f.learned == "" {
 		return nil

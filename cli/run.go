@@ -264,7 +264,8 @@ func appBesideCommands(args []string) error {
 	return misuse("%s is an app, and --mapper, --combiner and --reducer are the commands of a streaming job: give one or the other", args[0])
 }
 
-// streaming makes the job of --mapper and --reducer.
+// streaming makes the job of --mapper and --reducer. Commands run by a shell on this machine, or on
+// the workers of a cluster, which need the programs.
 func (f *runFlags) streaming(stderr io.Writer) (*program, error) {
 	if len(f.params) > 0 {
 		return nil, misuse("--param %s: a streaming job has no parameters", f.params[0])
@@ -472,7 +473,8 @@ func copyFile(w io.Writer, path string, skipHead bool) error {
 	return err
 }
 
-// outcome is the result of a run and its output directory.
+// outcome is the result of a run and its output directory. results is empty if nothing was started,
+// and may have jobs that succeeded before the one that failed.
 type outcome struct {
 	program *program
 	results []*mapreduce.Result

@@ -63,7 +63,8 @@ type simFlags struct {
 	workers           int // runs at the same time; 0 is one for each processor
 }
 
-// newSim returns the command that simulates workloads.
+// newSim returns the command that simulates workloads. The lists in its help, of formats and
+// worlds, come from the tables of the packages that read them.
 func newSim(setup *setup) *cobra.Command {
 	f := &simFlags{setup: setup}
 	c := &cobra.Command{
@@ -147,7 +148,8 @@ func (f *simFlags) registerScheduler(c *cobra.Command) {
 	s.StringVar(&f.capacityFile, "capacity-scheduler", "", "Hadoop's `file` of queues, for policies with queues")
 }
 
-// registerInputs declares the flags about the workload, the cluster and the world.
+// registerInputs declares the flags about the workload, the cluster and the world, which tune and
+// size have, too. --cluster may be given once only: in other tools a repeated flag makes a list.
 func (f *simFlags) registerInputs(c *cobra.Command) {
 	s := c.Flags()
 	s.SortFlags = false

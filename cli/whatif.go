@@ -24,7 +24,8 @@ import (
 	"github.com/slotwise/slotwise/sched/job"
 )
 
-// whatIfFlags are the changes that whatif asks about.
+// whatIfFlags are the changes that whatif asks about, in the words of the command line. request
+// translates them for the master; --submit and --since are answered with further calls.
 type whatIfFlags struct {
 	setup      *setup
 	policy     string
@@ -252,7 +253,8 @@ func printWhatIf(w io.Writer, resp *slotwisev1.WhatIfResponse) error {
 	return errors.Join(err, because(w, resp))
 }
 
-// cell formats a forecast, or returns absent for none.
+// cell formats a forecast, or returns absent for none: a new job has no end at present, and a
+// killed one none in the variant.
 func cell(f *slotwisev1.JobForecast, absent string) string {
 	if f == nil {
 		return absent
@@ -260,7 +262,7 @@ func cell(f *slotwisev1.JobForecast, absent string) string {
 	return endsIn(&slotwisev1.JobStatus{Forecast: f})
 }
 
-// because prints why ends are unknown.
+// because prints why ends are unknown, once for each job, since both variants mostly lack the same.
 func because(w io.Writer, resp *slotwisev1.WhatIfResponse) error {
 	for _, row := range resp.Jobs {
 		for _, f := range []*slotwisev1.JobForecast{row.Now, row.Then} {

@@ -75,7 +75,8 @@ func Assume(ctx context.Context, m *workload.Mix, on Cluster, lookup LookupFunc)
 	return assumed, errors.Join(errs...)
 }
 
-// assumption collects the assumptions about one class.
+// assumption collects the assumptions about one class. It writes the tasks and costs into the
+// class.
 type assumption struct {
 	class *workload.Class
 	on    Cluster
@@ -123,10 +124,12 @@ func (a *assumption) complete(ctx context.Context, lookup LookupFunc) error {
 	return err
 }
 
-// findJob builds the job that the class would run.
+// findJob builds the job that the class would run. It builds no chain: what a later step reads is
+// known only when the step before it has run.
 func (a *assumption) findJob(lookup LookupFunc) error {
 	c, given := a.class, a.class.Program
 	if given.Streaming() {
+		// Nothing runs, so no standard error is needed.
 		p, err := newStreaming(given, nil)
 		if err != nil {
 			return err

@@ -156,7 +156,7 @@ func sleeping(c *workload.Class, lookup LookupFunc, why, missing string) (*progr
 	return &program{app: app, stated: true, why: why}, err
 }
 
-// job makes one job of a class.
+// job makes one job of a class. Params are copied, so that the jobs of a class share no map.
 func (p *program) job(d *workload.Drawn) mapreduce.MixJob {
 	c := d.Class
 	given := c.Program

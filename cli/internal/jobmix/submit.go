@@ -41,8 +41,9 @@ type Submitted struct {
 	Err     error               `json:"-"`
 }
 
-// CheckSubmit returns an error for a job of a mix that a cluster cannot run.
-// detach means that the submitter does not stay until the jobs have ended.
+// CheckSubmit returns an error for a job of a mix that a cluster cannot run. detach means that the
+// submitter does not stay until the jobs have ended. run needs neither rule: it stays, and has its
+// own temporary outputs.
 func CheckSubmit(jobs []mapreduce.MixJob, detach bool) error {
 	var errs []error
 	for i := range jobs {
@@ -254,7 +255,8 @@ func (s *submitter) sleep(ctx context.Context, until time.Duration, channels []<
 	return context.Cause(ctx)
 }
 
-// swap installs policies at their times.
+// swap installs policies at their times. A swap that fails stops no later one and no
+// jobs.
 func (s *submitter) swap(ctx context.Context, swaps []mapreduce.Swap) error {
 	swaps = slices.SortedStableFunc(slices.Values(swaps), func(a, b mapreduce.Swap) int { return cmp.Compare(a.At, b.At) })
 	var errs []error

@@ -405,9 +405,8 @@ func (c *Cluster) apply(ev tracker.Event) {
 	now := c.Now()
 	effects := c.tracker.Step(now, ev)
 	c.log.write(now, ev, effects)
-	// The slice is the tracker's until the next step, and effects may lead to
-	// one, so it is copied; few events have any.
-	for _, e := range append([]tracker.Effect(nil), effects...) {
+	// The slice is the tracker's until the next step, so carryOut must not lead to one.
+	for _, e := range effects {
 		c.carryOut(e)
 	}
 }

@@ -53,6 +53,7 @@ Prometheus. Never give a worker a name of the master.`,
 	s.StringVar(&f.user, "user", "", "`name` that the certificate is for (default: you)")
 	s.StringVar(&f.role, "role", "", "make one certificate for this `role`: user, admin, worker or master")
 	s.StringArrayVar(&f.groups, "group", nil, "`group` that the user is in (repeatable)")
+	// Longer than the authority would be no use: verifiers check both.
 	s.DurationVar(&f.valid, "valid", 365*24*time.Hour, "for how `long` certificates are valid; at most as long as the authority, 5 years")
 	addPrint(c, &f.json)
 	c.RunE = func(c *cobra.Command, _ []string) error { return f.run(c) }

@@ -60,6 +60,7 @@ func groupOf(f *pflag.Flag) string {
 func flagSections(c *cobra.Command, common []string, groups []group) []*pflag.FlagSet {
 	section := func() *pflag.FlagSet {
 		s := pflag.NewFlagSet("", pflag.ContinueOnError)
+		// The order of the lists is the order of the help.
 		s.SortFlags = false
 		return s
 	}
@@ -67,6 +68,7 @@ func flagSections(c *cobra.Command, common []string, groups []group) []*pflag.Fl
 	for _, name := range common {
 		first.AddFlag(c.Flags().Lookup(name))
 	}
+	// LocalFlags leaves out the hidden flags of the root, which every command inherits.
 	c.LocalFlags().VisitAll(func(f *pflag.Flag) {
 		if !f.Hidden && groupOf(f) == "" && !slices.Contains(common, f.Name) {
 			first.AddFlag(f)

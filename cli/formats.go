@@ -127,6 +127,7 @@ func listFormats(w io.Writer, asJSON bool) error {
 		if err != nil {
 			return err
 		}
+		// A list of ten pages with their text would be a book.
 		p.Text = ""
 		list = append(list, p)
 	}
@@ -177,6 +178,7 @@ func withoutLinks(page string) string {
 		text, target := m[1], m[2]
 		file, anchor, _ := strings.Cut(target, "#")
 		switch {
+		// A place on the same page; a terminal has no links.
 		case file == "":
 			return text
 		case !strings.Contains(file, "/"):
@@ -188,6 +190,7 @@ func withoutLinks(page string) string {
 		if anchor != "" {
 			url += "#" + anchor
 		}
+		// The text of such a link is a file's name, and the address has it.
 		if strings.HasSuffix(text, ".md") {
 			return url
 		}

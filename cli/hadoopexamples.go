@@ -142,6 +142,7 @@ func (x *hadoopExample) streaming(in []string, out, name, mapper, combiner, redu
 	for k, v := range x.conf {
 		conf[k] = v
 	}
+	// After the user's own settings: the classes of the example are not for the user to change.
 	for i := 0; i+1 < len(set); i += 2 {
 		conf.Set(set[i], set[i+1])
 	}
@@ -220,6 +221,7 @@ func (x *hadoopExample) sort(args []string) int {
 				return hadoopNotFound
 			}
 			reduces = n
+		// The class names differ between Hadoop's two APIs; both contain Text.
 		case "-inFormat", "-outFormat":
 			if !strings.Contains(args[1], "Text") {
 				terminal.Fprintf(x.err, "sort: %s %s: only text can be sorted\n", args[0], args[1])
@@ -339,6 +341,7 @@ func (x *hadoopExample) writeRows(rows int64, files int, typed string) error {
 	if err != nil {
 		return err
 	}
+	// Hadoop has two maps for teragen by default, and a part file for each.
 	files = max(1, min(files, 100_000))
 	for i := range files {
 		w, err := st.Create(x.ctx, fmt.Sprintf("part-m-%05d", i))
@@ -347,6 +350,7 @@ func (x *hadoopExample) writeRows(rows int64, files int, typed string) error {
 			if err = generate.TeraRows(w, uint64(from), uint64(to)); err == nil {
 				err = w.Commit()
 			}
+			// After Commit it does nothing.
 			w.Discard()
 		}
 		if err = cmp.Or(err, context.Cause(x.ctx)); err != nil {

@@ -612,6 +612,8 @@ func (c *fsCall) write(to *location, r io.Reader, force bool) error {
 	if err != nil {
 		return err
 	}
+	// Asked first for Hadoop's words; CreateFile decides, since another process may create the file
+	// meanwhile.
 	exists, dir, err := c.exists(to)
 	switch {
 	case err != nil:

@@ -468,6 +468,8 @@ does not run, and its running steps.`,
   slotwise explain j12 -o json`,
 		Args: oneArg("job"),
 	}
+	// Why, forecast and remedies are one answer of the master: three calls could speak of different
+	// moments.
 	return newUserCommand(c, true, func(ctx context.Context, u *userCommand, args []string) error {
 		resp, err := client.Call(ctx, u.cl, u.cl.RPC().Explain, &slotwisev1.ExplainRequest{Job: args[0]})
 		if err != nil {

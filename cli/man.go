@@ -92,6 +92,7 @@ func manGroup(b *strings.Builder, c *cobra.Command, group string, heading *strin
 		if f.Hidden || groupOf(f) != group {
 			return
 		}
+		// The name of the value is the word in backquotes of the usage, as in the help.
 		value, usage := pflag.UnquoteUsage(f)
 		fmt.Fprintf(b, "%s.TP\n", *heading)
 		if f.Shorthand != "" {

@@ -439,6 +439,7 @@ func (f *masterFlags) group(cfg *master.Config) error {
 // It returns nil if there is none.
 func (f *masterFlags) racks(log *slog.Logger) (func(host string) string, error) {
 	if f.topology == "" && f.autoscale != "" && f.yarnService != "" && f.deployment == "" {
+		// YARN's nodes mostly are HDFS's DataNodes, and one script names the racks of both.
 		s, err := yarnService(f.yarnService)
 		if err != nil {
 			return nil, misuse("--yarn-service: %w", err)
@@ -454,6 +455,7 @@ func (f *masterFlags) racks(log *slog.Logger) (func(host string) string, error) 
 		return nil, misuse("--topology %s: %w", f.topology, reason(err))
 	}
 	return func(host string) string {
+		// A host without a rack gets work all the same: it is near no data.
 		rack, err := t.Rack(host)
 		if err != nil {
 			log.Warn("topology", "host", host, "error", err)
@@ -481,6 +483,7 @@ func (f *masterFlags) rules() (secure.Rules, error) {
 	}
 	for pool, who := range pools {
 		p := r.Pools[pool]
+		// A colon, because commas part the values of a variable.
 		p.Submit = strings.Split(who, ":")
 		r.Pools[pool] = p
 	}

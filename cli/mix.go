@@ -177,6 +177,9 @@ func checkMixFlags(c *cobra.Command, args []string, more ...string) error {
 			return misuse("--%s: with --jobs the file states it for each job, as an option in the key format: csv,missing=null,where=part=0", name)
 		}
 	}
+	// A flag for all jobs would be a trap: --reduces 1 with a file of twenty jobs is more likely a
+	// mistake than a wish. The flags that remain, such as --output-compress and --deadline, are
+	// defaults for entries that state none.
 	single := []string{"name", "input", "include", "exclude", "param", "mapper", "combiner", "reducer",
 		"format", "columns", "output-format", "output-columns", "reduces", "split-size", "slow-start", "user", "pool", "priority"}
 	for _, name := range append(single, more...) {

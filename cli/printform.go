@@ -98,6 +98,7 @@ func wantsJSON(c *cobra.Command, args []string) bool {
 	if f.Value.String() == "json" {
 		return true
 	}
+	// Behind it all words are arguments.
 	if i := slices.Index(args, "--"); i >= 0 {
 		args = args[:i]
 	}
@@ -105,6 +106,8 @@ func wantsJSON(c *cobra.Command, args []string) bool {
 	if isPrintForm(c.Flags().Lookup("format")) {
 		flags = append(flags, "--format")
 	}
+	// The words are searched as they are: the parser has stopped at the mistake, perhaps before the
+	// flag.
 	for i, a := range args {
 		name, value, joined := strings.Cut(a, "=")
 		switch {

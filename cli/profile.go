@@ -51,6 +51,8 @@ The effect of a fold or a combiner depends on the size of a map: choose the
 		ValidArgsFunction: completeFirst(appNames, cobra.ShellCompDirectiveDefault),
 		RunE:              func(c *cobra.Command, args []string) error { return f.measure(c, args) },
 	}
+	// Not register, which declares all flags of run: an output format or a policy would not be
+	// measured.
 	s, r := c.Flags(), &f.run
 	s.SortFlags = false
 	s.StringArrayVar(&r.inputs, "input", nil, "`file`, directory or glob to read (repeatable)")
@@ -60,6 +62,7 @@ The effect of a fold or a combiner depends on the size of a map: choose the
 	s.StringVar(&r.output, "output", "", "`file` to write")
 	s.BoolVar(&r.overwrite, "overwrite", false, "replace the file if it exists")
 	s.StringArrayVar(&r.params, "param", nil, "parameter of the app, `name=value` (repeatable)")
+	// The first run reads the input from the disk and the others from memory, so it is not counted.
 	s.IntVar(&f.runs, "runs", 3, "`number` of runs with each size of splits, after one that does not count")
 	s.IntVar(&r.reduces, "reduces", 0, "`number` of reduce tasks (default: the job's choice)")
 	s.Var(&r.splitSize, "split-size", "bytes of input of one map task (default: chosen by the input's size)")

@@ -125,6 +125,8 @@ func commandGroups() []commandGroup {
 	plain := func(build func() *cobra.Command) func(*setup) *cobra.Command {
 		return func(*setup) *cobra.Command { return build() }
 	}
+	// In the order of the general help. A newcomer reads from the top, so what runs on one machine
+	// comes first.
 	return []commandGroup{
 		{"run", "Run jobs:", []commandEntry{
 			{"run", newRun}, {"submit", newSubmit}, {"apps", plain(newApps)}, {"policies", newPolicies}, {"formats", plain(newFormats)},
@@ -141,6 +143,7 @@ func commandGroups() []commandGroup {
 			{"sim", newSim}, {"study", newStudy}, {"optimum", newOptimum}, {"tune", newTune}, {"size", newSize}, {"profile", newProfile},
 			{"calibrate", newCalibrate}, {"repro", plain(newRepro)},
 		}},
+		// man is hidden: packagers call it.
 		{"tools", "Tools:", []commandEntry{{"version", plain(newVersion)}, {"man", newMan}}},
 	}
 }

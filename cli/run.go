@@ -52,6 +52,9 @@ which slotwise submit --jobs and slotwise sim --workload take as well.`,
   slotwise run --jobs mix.yaml --policy fair --alone --explain
   slotwise run --jobs mix.yaml --policy tumm --ui --history runs
   slotwise run --mapper 'tr -s " " "\n"' --reducer 'uniq -c' --input book.txt --output counts`,
+		// The first argument is an app and the others are inputs, or all are inputs of a streaming job.
+		// Only program knows which, so it checks them. The shell completes an app first, and files after
+		// it.
 		Args:              cobra.ArbitraryArgs,
 		ValidArgsFunction: completeFirst(appNames, cobra.ShellCompDirectiveDefault),
 		RunE:              func(c *cobra.Command, args []string) error { return f.run(c, args) },
@@ -365,6 +368,7 @@ func (f *runFlags) openEvents(o *mapreduce.Options) (func() error, error) {
 	if f.events == "" {
 		return func() error { return nil }, nil
 	}
+	// --overwrite is for the output first of all, so it replaces only files that look like events.
 	if err := checkEvents(f.events, f.overwrite || f.force, false); err != nil {
 		return nil, err
 	}

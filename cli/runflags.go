@@ -373,6 +373,7 @@ func (f *runFlags) checkValues() error {
 	if f.tempDir != "" {
 		info, err := os.Stat(f.tempDir)
 		switch {
+		// Also a storage that stays away: the job cannot start, and another output may.
 		case err != nil:
 			return misuse("--temp-dir %s: %w", f.tempDir, reason(err))
 		case !info.IsDir():
@@ -581,6 +582,7 @@ func checkOutput(ctx context.Context, uri string, replace storage.Replace, w fea
 	case !info.Dir:
 		return misuse("--output %s: is a file, not a directory", uri)
 	}
+	// CheckOutput applies the rule of the commit to the files in the directory.
 	_, err = retry.Do(ctx, wait, func(ctx context.Context) (struct{}, error) {
 		return struct{}{}, storage.CheckOutput(ctx, files, path, replace)
 	})

@@ -104,6 +104,7 @@ func (f *runFlags) checkMerge() error {
 	case err == nil && !f.overwrite && !f.force:
 		return misuse("--merge %s: exists; --overwrite replaces it", f.merge)
 	}
+	// The directory is not made: a misspelt one would hide the result.
 	if _, err := os.Stat(filepath.Dir(f.merge)); err != nil {
 		return misuse("--merge %s: %w", f.merge, reason(err))
 	}

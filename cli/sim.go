@@ -407,6 +407,8 @@ func (f *simFlags) readWorld() (sim.ModelConfig, error) {
 		return model, misuse("--world %w", err)
 	}
 	for _, given := range f.set {
+		// model. is required, although there is no other kind: without it a parameter of a policy would
+		// be sought here.
 		name, value, ok := strings.Cut(given, "=")
 		key, isModel := strings.CutPrefix(name, "model.")
 		if !ok || !isModel {
@@ -416,6 +418,7 @@ func (f *simFlags) readWorld() (sim.ModelConfig, error) {
 			return model, misuse("--set model.%w", err)
 		}
 	}
+	// After the world and its single parameters, because it is the most specific of the three.
 	if f.heartbeat != "" {
 		model.Heartbeat = f.heartbeat
 		if err := sim.CheckProfile(f.heartbeat); err != nil {
@@ -594,6 +597,7 @@ func (p *simProgress) line() {
 	p.mu.Lock()
 	what, total, took := p.mu.what, p.mu.total, time.Since(p.mu.start)
 	p.mu.Unlock()
+	// Read once: runs add to it meanwhile, and the text and the comparison must mean one number.
 	ended := p.ended.Load()
 	if what == "" || ended == p.printed {
 		return

@@ -54,6 +54,7 @@ the same command goes on, and a changed study runs only what is new.`,
 		Example: `  slotwise study study.yaml
   slotwise study study.yaml --dry-run
   slotwise study study.yaml --out result --memory 8GiB -o json`,
+		// atMostOne and oneArg would call the argument by a single word.
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) != 1 {
 				return misuse("%s takes one argument, the file of a study", c.Name())
@@ -65,6 +66,7 @@ the same command goes on, and a changed study runs only what is new.`,
 	s := c.Flags()
 	s.SortFlags = false
 	s.StringVar(&f.out, "out", "", "`directory` of the results (default: the file's name without .yaml, with .study)")
+	// By estimate, because a run's memory is known only when it has ended.
 	s.Var(&f.memory, "memory", "memory for all runs at the same time, by estimate (default: no limit)")
 	s.IntVar(&f.workers, "workers", 0, "`number` of runs at the same time (default: one for each processor)")
 	s.BoolVar(&f.dryRun, "dry-run", false, "print the runs, and which of them have results, and run nothing")

@@ -176,6 +176,7 @@ func takeSnapshot(ctx context.Context, cl *client.Client) (*snapshot, error) {
 
 // printJSON prints the snapshot as one object.
 func (s *snapshot) printJSON(w io.Writer) error {
+	// One write: a list that fails in the middle leaves no half of an object.
 	var b bytes.Buffer
 	b.WriteString(`{"cluster":`)
 	if err := printMessage(&b, s.cluster); err != nil {

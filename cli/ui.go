@@ -48,12 +48,14 @@ directory of a study it shows the means, comparisons, runs and plots of the stud
 			case dir == "":
 				return misuse("%q: want history:DIR, the directory of a master, or the directory of sim --out or of a study", args[0])
 			case !ok:
+				// Without the prefix the directory is one of results, which has no lock and no database.
 				results, err := console.OpenResults(dir)
 				if err != nil {
 					return misuse("%s: no results of sim --out or of a study: %w; for a master's history write history:DIR", dir, err)
 				}
 				return serveUI(c.Context(), results, listen, c.ErrOrStderr())
 			}
+			// It only reads, so the master that owns the directory may run.
 			archive, err := pages.OpenArchive(dir)
 			if err != nil {
 				return misuse("history: %w", err)
@@ -62,6 +64,7 @@ directory of a study it shows the means, comparisons, runs and plots of the stud
 			return serveUI(c.Context(), archive, listen, c.ErrOrStderr())
 		},
 	}
+	// Another port than the master's, so that both can run on one machine.
 	c.Flags().StringVar(&listen, "listen", "127.0.0.1:7078", "`address` to serve at, on this machine only; port 0 chooses one")
 	return c
 }

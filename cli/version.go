@@ -33,6 +33,7 @@ func readBuild() buildFacts {
 	if ok && info.Main.Version != "" {
 		f.Version = info.Main.Version
 	}
+	// A package's version wins: its sources may be a tarball without a repository.
 	if release != "" {
 		f.Version = release
 	}

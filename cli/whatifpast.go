@@ -238,6 +238,7 @@ func (f *whatIfFlags) printPast(ctx context.Context, u *userCommand, s *simFlags
 	if u.json() {
 		return encode(u.out(), all)
 	}
+	// Only as text: a program has the policy and its parameters as fields.
 	if best != nil && !f.apply {
 		terminal.Fprintf(u.out(), "to install it: %s\n", installCommand(best))
 	}

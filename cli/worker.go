@@ -63,6 +63,7 @@ space is available again.` + masterNote,
 	s.StringVar(&f.cfg.Tokens, "tokens", "", "`file` with the tokens of clients that may read the worker's metrics; see slotwise token")
 	s.StringVar(&f.cfg.Host, "host", "", "the machine's `name` in the storage system (default: the host name)")
 	s.StringVar(&f.cfg.Rack, "rack", "", "`name` of the machine's rack (default: from the master's topology)")
+	// 0 is the default of Config, so "none" is -1.
 	s.IntVar(&f.cfg.MapSlots, "map-slots", 0, "`number` of map slots; -1 for none (default: one for each processor, of a container its limit)")
 	s.IntVar(&f.cfg.ReduceSlots, "reduce-slots", 0, "`number` of reduce slots; -1 for none (default: half as many)")
 	s.IntVar(&f.cfg.Drivers, "drivers", 0, "`number` of drivers of chains that run at once, beside the slots; -1 for none (default 4)")
@@ -71,6 +72,8 @@ space is available again.` + masterNote,
 	s.Var(&f.taskMemory, "task-memory", "limit for a task whose job asks for no memory (default: a slot's share and 256MiB, at least 1GiB, at most 7/8 of RAM)")
 	s.StringVar(&f.cfg.RunAs, "run-as", "", "owner runs each task as the user of its job; needs a worker that runs as root (`user`, default: the worker's)")
 	s.IntVar(&f.cfg.RunAsMinUID, "run-as-min-uid", 0, "least `uid` of the users that tasks may run as (default 1000)")
+	// Not all by default: an uploaded program may keep state from one task to the next without knowing
+	// it.
 	s.StringVar(&f.cfg.Reuse, "reuse", "own", "`whose` processes run several tasks, one after the other: own (built-in apps and streaming), all (uploaded programs, too), off")
 	s.Var(&f.minFree, "min-free", "free space on the disk below which the worker accepts no new work (default 256MiB)")
 	s.Var(&f.cacheSize, "cache-size", "size of the cache of jobs' executables and files (default 2GiB)")

@@ -691,6 +691,7 @@ on them are lost: slotwise yarn scale 0 drains the workers first.`,
 		if err != nil {
 			return err
 		}
+		// It waits until the containers are gone, so that the next yarn up may take the name at once.
 		if err := s.Remove(c.Context()); err != nil {
 			return err
 		}

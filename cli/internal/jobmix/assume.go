@@ -65,6 +65,7 @@ func Assume(ctx context.Context, m *workload.Mix, on Cluster, lookup LookupFunc)
 	for i := range m.Classes {
 		a := &assumption{class: &m.Classes[i], on: on, block: m.Block, known: known}
 		if err := a.complete(ctx, lookup); err != nil {
+			// All entries are looked at, so that one command shows the errors of all.
 			errs = append(errs, fmt.Errorf("%s: %w", a.class.Describe(), err))
 			continue
 		}

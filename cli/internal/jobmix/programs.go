@@ -105,6 +105,8 @@ func newProgram(c *workload.Class, lookup LookupFunc, stderr io.Writer) (*progra
 
 // checkFormats returns an error for a wrong format of a program's input or output.
 func checkFormats(p *workload.Program) error {
+	// The columns become a part of the format's text, as the flags of run do, so that one parser checks
+	// both.
 	text := p.Format
 	if len(p.Columns) > 0 {
 		text += ",columns=" + strings.Join(p.Columns, ",")

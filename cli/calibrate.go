@@ -174,7 +174,8 @@ func (f *calibrateFlags) clusterSpec(c *workload.Cluster) string {
 	return fmt.Sprintf("nodes=%d,maps=%d,reduces=%d,heartbeat=%s", g.Count, g.MapSlots, g.ReduceSlots, f.heartbeat)
 }
 
-// errorText describes the errors on some jobs.
+// errorText describes the errors on some jobs. The bias shows whether a simulation is too fast or
+// too slow on the whole, which the median of absolute errors hides.
 func errorText(e calibrate.Error) string {
 	within := "nine of ten within"
 	if e.Jobs < 10 { // P90 is the largest one then

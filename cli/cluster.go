@@ -109,7 +109,8 @@ func (u *userCommand) out() io.Writer { return u.cmd.OutOrStdout() }
 // line end in a job's name would begin another cell or row.
 func table(w io.Writer) *tabwriter.Writer { return tabwriter.NewWriter(w, 0, 0, 2, ' ', 0) }
 
-// tlsFlags name the certificate files of a process.
+// tlsFlags name the certificate files of a process. Servers and clients have the same three flags:
+// each side proves its role with its certificate and verifies the other's with the authority's.
 type tlsFlags struct{ files secure.Files }
 
 // register declares the flags. peers names the processes that the authority
@@ -121,7 +122,8 @@ func (f *tlsFlags) register(c *cobra.Command, peers string) {
 	s.StringVar(&f.files.Key, "tls-key", "", "`file` with the key of that certificate")
 }
 
-// serverFlags configure how a server authenticates its clients.
+// serverFlags configure how a server authenticates its clients: by certificates, by tokens, or by
+// both, of which a client needs one. With neither it serves this machine only.
 type serverFlags struct {
 	tlsFlags
 	tokens string
@@ -173,7 +175,8 @@ func (f *serverFlags) workers() (*http.Client, string, error) {
 	return secure.Client(config, ""), "https", nil
 }
 
-// peerFlags configure the identity of a command towards the master.
+// peerFlags configure the identity of a command towards the master: a certificate or a token. The
+// token is in a file, because other users see the arguments of a process.
 type peerFlags struct {
 	tlsFlags
 	tokenFile string

@@ -38,9 +38,9 @@ func fileOf(w io.Writer) *os.File {
 	return f
 }
 
-// byteDisplay shows the progress of a command that processes a known number of
-// bytes: a bar on a terminal, else an occasional line. One goroutine uses it at
-// a time.
+// byteDisplay shows the progress of a command that processes a known number of bytes: a bar on a
+// terminal, else an occasional line. One goroutine uses it at a time. It needs no lines above its
+// bar: such commands run no programs of others.
 type byteDisplay struct {
 	out   io.Writer // nil to show nothing
 	name  string
@@ -126,7 +126,8 @@ type jobDisplay struct {
 	}
 }
 
-// jobBars is the display of one job.
+// jobBars is the display of one job. It lives from the job's first report to its last one. The bars
+// come later than that, and never for a short job.
 type jobBars struct {
 	pace local.Pace
 	// The goroutines of the bars read it while update stores the next one.
@@ -134,7 +135,8 @@ type jobBars struct {
 	maps, reds *mpb.Bar                      // nil until shown, reds for a job without reduces
 }
 
-// barSteps is the number of steps of a bar.
+// barSteps is the number of steps of a bar. Progress is a fraction and bars count, so the steps are
+// as fine as a terminal can show.
 const barSteps = 1000
 
 // newJobDisplay returns a display on out. With quiet it shows no progress.

@@ -10,7 +10,8 @@ import (
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
-// left returns the time from the master's answer to a time of a forecast.
+// left returns the time from the master's answer to a time of a forecast. Both are of the master's
+// clock, so this machine's clock does not matter. A time that has passed counts as 0.
 func left(f *slotwisev1.JobForecast, ms int64) time.Duration {
 	return time.Duration(max(0, ms-f.NowMs)) * time.Millisecond
 }

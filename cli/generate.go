@@ -129,7 +129,8 @@ func (f *generateFlags) explain(err error) error {
 	return misuseError{err}
 }
 
-// summarize prints the size and the time of the new data set.
+// summarize prints the size and the time of the new data set, on standard error like the summary of
+// a job: the result is the directory.
 func (f *generateFlags) summarize(c *cobra.Command, kind generate.Kind, written int64, took time.Duration) error {
 	if f.json {
 		return encode(c.OutOrStdout(), struct {

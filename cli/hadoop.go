@@ -99,6 +99,10 @@ const (
 
 // hadoopCommand runs one command of Hadoop. The fields are set once, by newHadoop and configure,
 // and the parts of a command (fsCall, hadoopRun) embed it.
+//
+// To add a command: a case in run, and a line of hadoopUsageText. A command that reads generic
+// options calls hadoop.ParseGeneric and givenSettings, resolves paths with locate, and returns
+// exit(status) when it has printed its message.
 type hadoopCommand struct {
 	ctx      context.Context
 	in       io.Reader

@@ -93,6 +93,11 @@ func (c *fsCall) has(flag string) bool {
 }
 
 // fs runs hadoop fs.
+//
+// Statuses and messages follow Hadoop's FsShell. After wrong usage the message names the command
+// with its dash, the usage follows, and the status is 255. After the failure of a path the message
+// names the command without the dash, the other paths are still done, and the status is 1. A
+// deprecated name prints a line and works.
 func (h *hadoopCommand) fs(args []string) error {
 	g, args, err := hadoop.ParseGeneric(args)
 	if err != nil {

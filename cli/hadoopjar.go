@@ -405,6 +405,13 @@ func stampOfRun(conf hadoop.Conf) int64 {
 
 // hadoopRun runs a job and prints what Hadoop's client prints. The methods of progress are called
 // by one goroutine at a time, and report after the last one.
+//
+// The lines come in this order: the splits, the ids and the address (begin); map and reduce in per
+// cent, at most once a second and only on a change (progress); each failed attempt with the end of
+// its log (attemptFailed); the outcome and, after a success, the counters (report); last, from the
+// caller, Output directory or Job not successful! All go to standard error. What mrjob and Luigi
+// look for in them is said at each one; a line that looks like another log line would end the
+// record before it.
 type hadoopRun struct {
 	*hadoopCommand
 	log        *hadoop.Log

@@ -49,7 +49,8 @@ prints them unchanged there as well, such as colours of your own job.`,
 	return c
 }
 
-// newStack returns the command that shows what an attempt does.
+// newStack returns the command that shows what an attempt does. It prints escaped, unlike logs:
+// names of processes and functions are chosen by the job.
 func newStack() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "stack ATTEMPT",

@@ -18,7 +18,8 @@ import (
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
-// newJobs returns the command that lists jobs.
+// newJobs returns the command that lists jobs. Without --all it lists the live ones, which are few
+// and what a user asks about; the history has its own command, with filters and pages.
 func newJobs() *cobra.Command {
 	var chosen jobFilter
 	steps := false
@@ -435,8 +436,8 @@ func printTasks(w io.Writer, tasks []*slotwisev1.TaskStatus) error {
 	return t.Flush()
 }
 
-// attemptError returns why an attempt failed, with the end of its log if the caller may
-// read it.
+// attemptError returns why an attempt failed, with the end of its log if the caller may read it:
+// the master leaves the log out for others than the job's owner, so nothing is checked here.
 func attemptError(a *slotwisev1.AttemptStatus) string {
 	text := oneLineText(a.Error)
 	if tail := oneLineText(a.LogTail); tail != "" {

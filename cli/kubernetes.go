@@ -329,8 +329,9 @@ metadata:
 	return b.String(), nil
 }
 
-// issue makes the authority and the certificates that the directory lacks. It refuses a
-// master's certificate that was made for another namespace.
+// issue makes the authority and the certificates that the directory lacks. It refuses a master's
+// certificate that was made for another namespace. A kill between two certificates leaves a
+// directory that the next call completes; the authority is made first, and never twice.
 func (f *kubernetesFlags) issue(certs []kubernetesCert) error {
 	a, err := secure.OpenAuthority(f.credentials)
 	// Other errors must not lead to a new authority: certificates of the old one would become

@@ -144,6 +144,11 @@ func parseAccounts(list []string) (allowed []kubernetes.Account, err error) {
 // run serves until ctx ends or the master stops because its journal cannot be written. What can
 // fail by a wrong flag comes first, then the listener, then the journal, and the address file last.
 // Two masters on one directory cannot run: master.Open locks it.
+//
+// On the way down the loop that scales the workers ends first, since it calls the master, then the
+// master, which fails the calls that it holds, then the server. A second interrupt during that
+// skips it, and costs nothing but the answers: the journal is as complete as after a crash, and the
+// next master replays it.
 func (f *masterFlags) run(ctx context.Context, stderr io.Writer) error {
 	cfg, err := f.config(stderr)
 	if err != nil {
@@ -188,6 +193,7 @@ func (f *masterFlags) run(ctx context.Context, stderr io.Writer) error {
 	alive, end := context.WithCancel(ctx)
 	defer end()
 	supervised(alive, cfg.Log, m.Alive)
+	stopScaling := func() {}
 	if loop != nil {
 		loop.Cluster, loop.Seen = m, m.SetFleet
 		scaling, stop := context.WithCancel(ctx)
@@ -196,27 +202,26 @@ func (f *masterFlags) run(ctx context.Context, stderr io.Writer) error {
 			defer close(ended)
 			loop.Run(scaling)
 		}()
-		// The loop calls the master, so it ends first.
-		defer func() {
+		stopScaling = func() {
 			stop()
 			<-ended
-		}()
+		}
 	}
+	var failed error
 	select {
 	// The listener has failed under a running server. Without it the master is of no use.
-	case err := <-served:
-		return errors.Join(err, m.Close())
+	case failed = <-served:
 	case <-m.Done(): // by itself: its journal cannot be written, or it was removed
-		err := stopServing(srv, m)
-		// As with etcd, no failure: a service manager would start it again and again.
-		if errors.Is(err, master.ErrRemoved) {
-			return nil
-		}
-		return err
 	case <-ctx.Done():
+		cfg.Log.Info("master stops", "why", context.Cause(ctx))
 	}
-	cfg.Log.Info("master stops", "why", context.Cause(ctx))
-	return stopServing(srv, m)
+	stopScaling() // the loop calls the master, so it ends first
+	err = stopServing(srv, m)
+	// As with etcd, no failure: a service manager would start it again and again.
+	if errors.Is(err, master.ErrRemoved) {
+		err = nil
+	}
+	return errors.Join(failed, err)
 }
 
 // consoleURL returns the address of the console's pages.

@@ -89,6 +89,9 @@ func (f *mixFile) writes(input string) bool {
 // runMix is the command with --jobs. It runs the jobs of the file side by side on the in-process
 // cluster. The order is the one of run: the file, its outputs and inputs, then the events, what the
 // policy has learned, and last the pages and the history.
+//
+// A value of an entry of the file wins over the flag, and the flag over the default. --overwrite
+// and --force are for all jobs, since they are permissions of the user and no property of a job.
 func (f *runFlags) runMix(c *cobra.Command, args []string) error {
 	if err := checkMixFlags(c, args, "output"); err != nil {
 		return err

@@ -16,6 +16,13 @@ import (
 // the new content whole. Without replace it fails with fs.ErrExist if the file exists by
 // then. The temporary file has a name that no other file has: durable.WriteFile would remove
 // the user's own file PATH.new.
+//
+// All commands write files that users name in one of three ways:
+//
+//   - A result, such as run --merge, profile --output or --learned, by writeFile: it appears whole.
+//   - A directory of results, such as sim --out, beside its place, and renamed when all is written.
+//   - A log of what happens, such as run --events, in place, because its reader may be a person who
+//     waits for lines, and its last lines matter most after a crash.
 func writeFile(path string, perm fs.FileMode, replace bool, fill func(io.Writer) error) error {
 	if err := checkReplaced(path); err != nil {
 		return err

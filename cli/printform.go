@@ -11,7 +11,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// printForms are the values of --print, whose short form is -o.
+// printForms are the values of --print, whose short form is -o, as in kubectl. There is one flag
+// for all commands, so that a script needs not know which commands list and which report.
 var printForms = []string{"text", "json"}
 
 // printForm is the value of --print: false for text, true for JSON.
@@ -106,8 +107,7 @@ func wantsJSON(c *cobra.Command, args []string) bool {
 	if isPrintForm(c.Flags().Lookup("format")) {
 		flags = append(flags, "--format")
 	}
-	// The words are searched as they are: the parser has stopped at the mistake, perhaps before the
-	// flag.
+	// Each word is compared, because the parser has stopped at the mistake, perhaps before the flag.
 	for i, a := range args {
 		name, value, joined := strings.Cut(a, "=")
 		switch {

@@ -84,10 +84,17 @@ func (p *program) run(ctx context.Context, o mapreduce.Options) ([]*mapreduce.Re
 	return []*mapreduce.Result{r}, err
 }
 
+// run is the command.
+//
 // Its order is: flags, then the input and the output, then what leaves traces. Standard input is
 // copied before the check, which looks at the copy. The place of the result comes next, then the
 // file of events, and last the pages and the history, because only they are seen by others.
-// run is the command.
+//
+// An interrupt cancels the context of p.run. The jobs are killed, their staged output is removed,
+// and run returns with what the jobs have counted, so the summary comes and the history is
+// complete. After a second interrupt nothing of that happens: the staged output and the scratch
+// files stay until the next run that uses the same directories sweeps them, by their locks, which
+// are free then.
 func (f *runFlags) run(c *cobra.Command, args []string) error {
 	if f.jobs != "" {
 		if f.dryRun {

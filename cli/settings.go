@@ -32,7 +32,8 @@ func addSettings(c *cobra.Command, run func(*cobra.Command, []string) error) {
 	}
 }
 
-// envName returns the name of the variable that sets a flag.
+// envName returns the name of the variable that sets a flag. The names are made and not listed, so
+// a new flag has its variable at once.
 func envName(flag string) string {
 	return envPrefix + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 }

@@ -96,6 +96,12 @@ with --wait it kills those that run.` + masterNote,
 
 // submit is the command without --jobs. It plans the job here, because the program, the input and
 // the user's rights are here; the master gets splits and a program, and needs no access to them.
+//
+// Until the master has accepted the job an interrupt leaves nothing but uploaded programs, which
+// the master removes when space is needed. A repeated call of Submit has the same request id, so a
+// lost answer makes no second job. After the acceptance the job is the cluster's: without --wait an
+// interrupt does not touch it, and with --wait it is killed, because the user sees it as running
+// here.
 func (f *submitFlags) submit(c *cobra.Command, args []string) error {
 	// Workers run on other machines, which do not have this process's pipes.
 	if f.output == standard || slices.Contains(f.inputs, standard) || slices.Contains(args, standard) {

@@ -259,7 +259,10 @@ const (
 	restClear = "\x1b[J"
 )
 
-// picture is one screen of a watching command.
+// picture is one screen of a watching command. To add such a command: write a type with print, take
+// the first picture before watch, so that an error is printed on the user's screen, and return
+// errSeen from take when nothing can change any more. watch cuts lines and escapes text; print
+// needs to do neither.
 type picture interface{ print(w io.Writer) error }
 
 // errSeen ends watch without an error: its picture is the last one.

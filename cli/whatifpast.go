@@ -61,6 +61,11 @@ func (f *whatIfFlags) askPast(ctx context.Context, u *userCommand, change *slotw
 // simulatePast answers a question about the past of a cluster. It returns the flags of the
 // simulation with the answer, for their print. It writes what the cluster has into a temporary
 // directory and then works like sim with such files, so an answer can be repeated by hand.
+//
+// The steps: the jobs of the time become a history, and the live workers a cluster; the installed
+// policy and the others are simulated on both; a search of compositions follows, unless one policy
+// was named; and recommend compares. Each needs the whole result of the one before, so an error
+// ends the answer.
 func (setup *setup) simulatePast(ctx context.Context, q *source.PastQuestion, seed uint64, on pastCluster, show *simProgress) (*pastAnswer, *simFlags, error) {
 	objective, err := search.ParseObjective(q.Minimise)
 	switch {

@@ -87,6 +87,10 @@ space is available again.` + masterNote,
 
 // run runs the worker until it is drained or interrupted. SIGTERM drains it; a
 // second SIGTERM or an interrupt ends it at once.
+//
+// systemd, Kubernetes and the NodeManager of YARN end a service with SIGTERM, and kill it when
+// their own time has passed, so that must be longer than --drain-timeout and --serve-timeout
+// together. A person at a terminal sends SIGINT and does not want to wait for half an hour.
 func (f *workerFlags) run(c *cobra.Command) error {
 	if f.cfg.Dir == "" {
 		return misuse("--dir is missing: the worker's own directory")

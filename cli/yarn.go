@@ -197,6 +197,11 @@ func (f *yarnUp) check() error {
 
 // run starts the workers. All that can fail without a trace on YARN is tried first. An application
 // that has been launched is removed only if it has ended; else its workers may still come.
+//
+// The order is: the flags, the addresses, the master's answer, the files' names, the upload, the
+// launch, the wait. A kill before the launch leaves files in HDFS, and the next yarn up with the
+// name succeeds all the same. A kill after it leaves a running service, which yarn status finds by its name
+// alone: nothing on this machine remembers it.
 func (f *yarnUp) run(ctx context.Context, u *userCommand) error {
 	if err := f.check(); err != nil {
 		return err

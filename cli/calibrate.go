@@ -92,6 +92,7 @@ func (f *calibrateFlags) check() error {
 			return err
 		}
 	}
+	// "" is the default, which depends on the trace and is found later.
 	if err := sim.CheckProfile(f.heartbeat); err != nil {
 		return misuse("--heartbeat: %w", err)
 	}
@@ -150,6 +151,7 @@ func (f *calibrateFlags) read(ctx context.Context, stderr io.Writer) (*workload.
 	if err != nil {
 		return nil, misuse("--workload: %w", err)
 	}
+	// A mix is drawn and has no recorded ends; of traces only some formats have them.
 	trace, ok := w.Source.(*workload.Trace)
 	if !ok || trace.Recorded == nil {
 		return nil, misuse("--workload %s: does not state when its jobs ended; rumen:FILE, hadoop:DIR and history:DIR do", f.workload)

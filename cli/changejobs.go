@@ -226,6 +226,7 @@ func (f *jobFilter) list(ctx context.Context, cl *client.Client) ([]*slotwisev1.
 
 // none returns the sentence for an empty list, without what could be done.
 func (f *jobFilter) none() string {
+	// The words of the filter, so that a user sees a misspelt name in the answer.
 	text := "no job"
 	if f.user != "" {
 		text += " of user " + f.user

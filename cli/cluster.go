@@ -88,6 +88,7 @@ func newUserCommand(c *cobra.Command, listing bool, run func(ctx context.Context
 // An invalid argument counts as misuse: the master has checked what this command cannot, such as
 // the name of a pool. A cancelled context passes, for report to recognise the interrupt.
 func userError(err error) error {
+	// A command's own misuse has its text already.
 	if err == nil || errors.As(err, new(misuseError)) || errors.Is(err, context.Canceled) {
 		return err
 	}

@@ -208,6 +208,7 @@ func (d *jobDisplay) drawLocked(j *jobBars, p *mapreduce.Progress) {
 		}
 		d.openLocked(j, p)
 	}
+	// The fraction may fall: the output of a lost map is made again.
 	j.maps.SetCurrent(int64(p.MapFrac * barSteps))
 	if j.reds != nil {
 		j.reds.SetCurrent(int64(p.ReduceFrac * barSteps))

@@ -129,6 +129,7 @@ func clockTime(ms int64) string {
 // printOutlook prints what made a job slow, what would start it, and when it is expected to
 // end.
 func printOutlook(w io.Writer, resp *slotwisev1.ExplainResponse) {
+	// In this order: facts of the past, then remedies for now, then expectations.
 	for _, x := range resp.Slow {
 		terminal.Fprintf(w, "%s: %s\n", x.Code, x.Words)
 	}

@@ -66,6 +66,8 @@ func (f *generateFlags) run(c *cobra.Command, name string) error {
 	if !ok {
 		return unknown("kind", name, kindNames())
 	}
+	// No default such as the kind's name: the command replaces nothing unasked, and would fail in a
+	// second run.
 	if f.output == "" {
 		return misuse("--output is missing: the directory to make")
 	}

@@ -238,6 +238,8 @@ func readHadoopFile(name string) ([]hadoop.Setting, error) {
 	if err != nil {
 		return nil, err
 	}
+	// Its warnings about elements that are no properties are left out: Hadoop ignores such elements
+	// silently.
 	props, _, err := hadoopconf.ReadProperties(bytes.NewReader(text))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)

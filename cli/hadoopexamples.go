@@ -295,6 +295,7 @@ func (x *hadoopExample) pi(args []string) int {
 // rowCount parses a number of rows with a decimal unit.
 func rowCount(text string) (int64, error) {
 	unit := int64(1)
+	// Decimal units: 10k rows are 10,000, as TeraGen counts.
 	for i, suffix := range []string{"k", "m", "b", "t"} {
 		if rest, ok := strings.CutSuffix(strings.ToLower(text), suffix); ok {
 			text = rest
@@ -305,6 +306,7 @@ func rowCount(text string) (int64, error) {
 		}
 	}
 	n, err := strconv.ParseInt(text, 10, 64)
+	// The bound is applied before the multiplication, which could overflow.
 	if err != nil || n < 0 || n > (1<<50)/unit {
 		return 0, fmt.Errorf("%q is no number of rows", text)
 	}
@@ -318,6 +320,7 @@ func (x *hadoopExample) teragen(args []string) int {
 		terminal.Fprintf(x.err, "%s\n", err)
 		return hadoopNotFound
 	}
+	// No job runs here, so the check that comes before a job is made by itself.
 	if err := x.job.checkOutput(args[1]); err != nil {
 		terminal.Fprintf(x.err, "%s\n", oneLine(err))
 		return hadoopFailed

@@ -478,6 +478,7 @@ func (c *fsCall) dirs(l *location) bool {
 // home if there is only one. If it names none, it prints the error and returns no sources.
 func (c *fsCall) sourcesAndDst() ([]string, *location) {
 	sources, typed := c.args[:len(c.args)-1], c.args[len(c.args)-1]
+	// fs -put FILE copies to the home, and fs -cp and -mv take at least two arguments.
 	if len(sources) == 0 {
 		sources, typed = c.args, "."
 	}
@@ -535,6 +536,7 @@ func (c *fsCall) putOne(source string, dst *location, many bool) error {
 		}
 		return c.write(to, c.input(), c.has("-f"))
 	}
+	// A source of put is never a pattern and never remote, unless the shell has expanded one.
 	local := &location{typed: source, fs: storage.Local{}, path: localPath(source)}
 	to, err := c.destination(dst, local.base(), many)
 	if err != nil {
@@ -593,6 +595,7 @@ func resolved(p string) string {
 	if all, err := filepath.EvalSymlinks(p); err == nil {
 		return all
 	}
+	// The file itself is missing: it is made soon. Its directory decides where.
 	if dir, err := filepath.EvalSymlinks(filepath.Dir(p)); err == nil {
 		return filepath.Join(dir, filepath.Base(p))
 	}
@@ -690,8 +693,10 @@ func (c *fsCall) get() error {
 	}
 	dst := &location{typed: typed, fs: storage.Local{}, path: localPath(typed)}
 	c.each(sources, func(e entry) error {
+		// For each source again: the first one may make the destination a directory.
 		to, err := c.destination(dst, e.base(), len(sources) > 1)
 		if err != nil {
+			// The error is about the destination, so the message names it and not the source.
 			c.fail(typed, err)
 			return nil
 		}
@@ -712,6 +717,7 @@ func (c *fsCall) cp() error {
 			err = c.copyTree(e.location, false, to, c.has("-f"))
 		}
 		if err != nil {
+			// An error that names no path is about the destination: expand has found the source.
 			c.fail(cmp.Or(failedAt(err), dst.typed), err)
 		}
 		return nil

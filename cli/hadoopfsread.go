@@ -53,6 +53,7 @@ func (c *fsCall) end() error {
 			return err
 		}
 		defer f.Close()
+		// A shorter file is printed whole by both.
 		from, size := int64(0), min(f.Size(), endBytes)
 		if c.name == "tail" {
 			from = f.Size() - size
@@ -212,6 +213,7 @@ func (c *fsCall) sortEntries(entries []entry) {
 		case c.has("-S"):
 			order = cmp.Compare(b.Size, a.Size)
 		}
+		// Reverses whatever order was chosen; equal entries keep the order of the storage.
 		if c.has("-r") {
 			order = -order
 		}
@@ -461,6 +463,7 @@ func (c *fsCall) findBelow(w io.Writer, e entry) error {
 // findMatches reports whether a base name matches -name and -iname.
 func (c *fsCall) findMatches(name string) bool {
 	if glob, ok := c.flags["-name"]; ok {
+		// find has checked the pattern, so there is no error.
 		if match, _ := path.Match(glob, name); !match {
 			return false
 		}

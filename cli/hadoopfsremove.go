@@ -52,6 +52,7 @@ func (c *fsCall) rm() error {
 
 // remove removes a file, or with recursive a directory with its content.
 func (c *fsCall) remove(e entry, recursive bool) error {
+	// One call for a whole tree, which HDFS removes by itself.
 	if recursive {
 		return e.fs.Remove(c.ctx, e.location.path)
 	}
@@ -98,6 +99,7 @@ const (
 func (c *fsCall) confirm(e entry) (bool, error) {
 	limit := c.conf.Int(safelyLimit, safelyLimitDefault)
 	t, err := c.measure(e)
+	// A limit of 0 or less switches the question off.
 	if err != nil || limit <= 0 || t.files <= int64(limit) {
 		return err == nil, err
 	}
@@ -113,6 +115,8 @@ func (c *fsCall) confirm(e entry) (bool, error) {
 		case strings.EqualFold(answer, "n"), strings.EqualFold(answer, "no"):
 			fmt.Fprintln(c.err, "Delete aborted at user request.")
 			return false, nil
+		// The end of standard input, as in a script without a terminal. The last line may have had an
+		// answer, so it is looked at first.
 		case err != nil:
 			return false, fmt.Errorf("not deleted: it has %d files, and standard input has no answer to -safely", t.files)
 		default:
@@ -150,6 +154,8 @@ func (c *fsCall) rmdir() error {
 func (c *fsCall) accept() error {
 	unchanged := ""
 	mode, err := strconv.ParseUint(c.args[0], 8, 32)
+	// Symbolic modes need the present mode of each file, and chown the numbers of names; neither is
+	// done.
 	numeric := err == nil && mode <= 0o1777
 	c.each(c.args[1:], func(e entry) error {
 		if _, local := e.fs.(storage.Local); !local || c.name != "chmod" || !numeric {

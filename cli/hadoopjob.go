@@ -199,6 +199,7 @@ func statsOf(s *slotwisev1.JobStatus) *hadoop.Stats {
 		Maps: int(s.GetMaps().GetTotal()), Reduces: int(s.GetReduces().GetTotal()), Failures: int(s.GetMaps().GetFailed() + s.GetReduces().GetFailed()),
 		Counters: map[string]int64{}, User: map[string]int64{},
 	}
+	// The position is the number of the kind: maps are 0.
 	for kind, c := range []*slotwisev1.Counters{s.GetMapCounters(), s.GetReduceCounters()} {
 		set := wire.DecodeCounters(c)
 		set.PutJSON(out.Counters, job.Kind(kind).String())

@@ -34,6 +34,7 @@ func newMan(s *setup) *cobra.Command {
 
 // writeManPages writes the pages of c and of all its subcommands.
 func writeManPages(c *cobra.Command, dir string) error {
+	// cobra's own two commands have texts of cobra's, in Markdown.
 	if c.Hidden || c.Name() == "help" || c.Name() == "completion" {
 		return nil
 	}
@@ -72,6 +73,7 @@ func manPage(c *cobra.Command) string {
 // subsection for each group.
 func manFlags(b *strings.Builder, c *cobra.Command) {
 	heading := ".SH OPTIONS\n"
+	// In the order of the first flag of each, which is the order of the help.
 	groups := []string{""}
 	c.LocalFlags().VisitAll(func(f *pflag.Flag) {
 		if g := groupOf(f); !f.Hidden && !slices.Contains(groups, g) {

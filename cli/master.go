@@ -515,6 +515,7 @@ func (f *logFlags) register(c *cobra.Command) {
 // logger returns the log, which writes to w, the escaped standard error: names of jobs and errors
 // of workers are parts of its lines.
 func (f *logFlags) logger(w io.Writer) (*slog.Logger, error) {
+	// Both mistakes at once.
 	if err := errors.Join(oneOf("log-format", f.logFormat, logFormats), oneOf("log-level", f.logLevel, logLevels)); err != nil {
 		return nil, err
 	}

@@ -34,6 +34,7 @@ type mixFile struct {
 // to stderr. Errors name the file and the line. Policies of swaps are built here and thrown away: a
 // wrong one would be found an hour later.
 func readMix(known *sched.Registry, name string, seed uint64, stderr io.Writer) (*mixFile, error) {
+	// As the simulator opens it, so a file that ends with .gz is decompressed.
 	in, err := study.Open(name)
 	if err != nil {
 		return nil, misuse("--jobs %s: %w", name, reason(err))
@@ -204,6 +205,7 @@ func (f *runFlags) readLearned() ([]byte, error) {
 		return nil, nil
 	}
 	b, err := os.ReadFile(f.learned)
+	// The first run of a series has nothing to read.
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, nil
 	}

@@ -150,6 +150,7 @@ func showPolicy(ctx context.Context, u *userCommand, set map[string]string) erro
 	if len(set) > 0 {
 		return misuse("--set needs the name of a policy")
 	}
+	// Inspect costs the policy a look at all pools and jobs, so installPolicy does without.
 	resp, err := client.Call(ctx, u.cl, u.cl.RPC().Policy, &slotwisev1.PolicyRequest{Inspect: true})
 	if err != nil {
 		return err

@@ -24,9 +24,11 @@ import (
 //   - A log of what happens, such as run --events, in place, because its reader may be a person who
 //     waits for lines, and its last lines matter most after a crash.
 func writeFile(path string, perm fs.FileMode, replace bool, fill func(io.Writer) error) error {
+	// Again, although checkResult has looked: hours may lie between.
 	if err := checkReplaced(path); err != nil {
 		return err
 	}
+	// A slash at the end would make the file's directory of the path.
 	path = filepath.Clean(path)
 	temp := filepath.Join(filepath.Dir(path), storage.CopyingName(filepath.Base(path)))
 	if !replace {

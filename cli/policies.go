@@ -48,6 +48,7 @@ func (s *setup) showPolicies(w io.Writer, asJSON bool, args []string) error {
 	infos := make([]sched.Info, len(names))
 	for i, name := range names {
 		var err error
+		// Describe knows compositions, too, and its error lists the parts of a wrong one.
 		if infos[i], err = s.policies().Describe(name); err != nil {
 			return misuseError{err}
 		}
@@ -129,6 +130,7 @@ func printWrapped(w io.Writer, text string) {
 	line := indent
 	for _, word := range strings.Fields(text) {
 		if len(line) > len(indent) {
+			// In characters and not bytes: the texts have symbols of papers.
 			if utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > width {
 				terminal.Fprintf(w, "%s\n", line)
 				line = indent

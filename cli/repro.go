@@ -173,6 +173,7 @@ func (f *reproFlags) write(made []repro.Made, data []byte) error {
 	if err := f.put("repro.md", page.Bytes()); err != nil {
 		return err
 	}
+	// Last, so that a directory with repro.json is complete.
 	return f.put("repro.json", data)
 }
 

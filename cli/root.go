@@ -234,6 +234,7 @@ func atLeastOne(what string) cobra.PositionalArgs {
 
 // noArgs accepts flags only, and the commands of a command that has some.
 func noArgs(c *cobra.Command, args []string) error {
+	// A misspelt command of a command, such as nodes drian, gets a suggestion.
 	if len(args) > 0 && c.HasAvailableSubCommands() {
 		var known []string
 		for _, sub := range c.Commands() {

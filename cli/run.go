@@ -224,6 +224,7 @@ func planLine(p *mapreduce.Plan) string {
 		s += fmt.Sprintf(" (%s skipped by --where)", terminal.Plural(p.FilesSkipped, "file"))
 	}
 	s += fmt.Sprintf("; %s of at most %s, %d at a time", terminal.Plural(p.Maps, "map"), terminal.Bytes(p.LargestSplit), min(p.Maps, p.MapSlots))
+	// A job without reduces sorts nothing and has no temporary files.
 	if p.Reduces > 0 {
 		s += fmt.Sprintf("; %s, %d at a time", terminal.Plural(p.Reduces, "reduce"), min(p.Reduces, p.ReduceSlots))
 	}

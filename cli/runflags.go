@@ -249,6 +249,8 @@ func (f *runFlags) options(args []string) (mapreduce.Options, error) {
 
 // outputRows returns the format of the output files, nil for the job's own.
 func (f *runFlags) outputRows() (*format.Output, error) {
+	// By itself first, so that the error names the flag that is wrong; then with the columns, which are
+	// a part of the format's text.
 	if _, err := format.ParseOutput(f.outputFormat); err != nil {
 		return nil, misuse("--output-format %w", err)
 	}
@@ -325,6 +327,7 @@ func (f *runFlags) checkGlobs() error {
 		globs []string
 	}{{"include", f.include}, {"exclude", f.exclude}} {
 		for _, glob := range g.globs {
+			// Match reports a bad pattern for any name.
 			if _, err := path.Match(glob, ""); err != nil {
 				return misuse("--%s %s: %w", g.flag, glob, err)
 			}

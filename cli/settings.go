@@ -144,6 +144,7 @@ func flagNames(c *cobra.Command) (names []string) {
 // yamlValues reads a single value or a list of values.
 func yamlValues(n *yaml.Node) ([]string, error) {
 	switch n.Kind {
+	// The text as it is written, so that 010 and yes reach the flag unchanged.
 	case yaml.ScalarNode:
 		return []string{n.Value}, nil
 	case yaml.SequenceNode:
@@ -160,6 +161,7 @@ func setFlag(c *cobra.Command, f *pflag.Flag, values []string) error {
 		return errors.New("want one value")
 	}
 	for _, v := range values {
+		// Set marks the flag as changed, which keeps a weaker source from setting it.
 		if err := c.Flags().Set(f.Name, v); err != nil {
 			var invalid *pflag.InvalidValueError
 			if errors.As(err, &invalid) {

@@ -218,6 +218,8 @@ func (f *studyFlags) list(out io.Writer, plan *sweep.Plan) error {
 // buildDigest identifies this build of the program: results of another build are not used again. It
 // is the hash of the executable and not the version, which two builds of changed sources share.
 func buildDigest() (string, error) {
+	// A link or an upgrade may change the file while it runs. Then results are computed again, which
+	// only costs time.
 	path, err := os.Executable()
 	if err != nil {
 		return "", err

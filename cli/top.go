@@ -163,6 +163,7 @@ func takeSnapshot(ctx context.Context, cl *client.Client) (*snapshot, error) {
 	if s.cluster, err = client.Call(ctx, cl, cl.RPC().Cluster, &slotwisev1.ClusterRequest{}); err != nil {
 		return nil, err
 	}
+	// Live jobs only: the picture shows what runs.
 	if s.jobs, err = cl.Jobs(ctx, &slotwisev1.JobsRequest{}); err != nil {
 		return nil, err
 	}

@@ -56,6 +56,7 @@ func readBuild() buildFacts {
 // String returns what slotwise version and slotwise --version print.
 func (f buildFacts) String() string {
 	source := ""
+	// Twelve digits, as git describes commits of large repositories.
 	if f.Revision != "" {
 		source = " from " + f.Revision[:min(len(f.Revision), 12)]
 		if f.Modified {

@@ -270,6 +270,7 @@ func because(w io.Writer, resp *slotwisev1.WhatIfResponse) error {
 				if _, err := terminal.Fprintf(w, "%s: %s\n", cmp.Or(row.Job, row.Name), f.Unknown); err != nil {
 					return err
 				}
+				// One line for a job, although both of its forecasts may be unknown.
 				break
 			}
 		}

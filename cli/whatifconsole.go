@@ -133,6 +133,7 @@ type lineWriter struct {
 func (w *lineWriter) Write(b []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	// A line may come in several writes.
 	w.rest += string(b)
 	for {
 		line, rest, found := strings.Cut(w.rest, "\n")

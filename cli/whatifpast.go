@@ -172,6 +172,7 @@ func (a *pastAnswer) search(ctx context.Context, s *simFlags, q *source.PastQues
 func (a *pastAnswer) recommend(o search.Objective, g *sched.Registry, given map[string]string) {
 	a.verdict = fmt.Sprintf("keep %s; nothing else is better beyond doubt", a.installed)
 	if t := a.Search; t != nil {
+		// Over all measures of the held-out comparison and not only the objective's, as in bestPair.
 		better, worse := 0, 0
 		for _, p := range t.HeldOut {
 			better, worse = better+beyondDoubt(&p, true), worse+beyondDoubt(&p, false)
@@ -282,6 +283,8 @@ type ofMaster struct{ cl *client.Client }
 
 func (m ofMaster) succeeded(ctx context.Context, since time.Time, put func(*slotwisev1.HistoryJob) error) error {
 	list, _, err := m.cl.History(ctx, &slotwisev1.HistoryRequest{Limit: mostPast, State: slotwisev1.JobState_JOB_STATE_SUCCEEDED, EndedFromMs: max(1, since.UnixMilli())})
+	// The list has no tasks, so each job is fetched by itself. With an error of the list the jobs
+	// before it are used, and the error is returned in the end.
 	for _, h := range list {
 		whole, _, err := m.cl.History(ctx, &slotwisev1.HistoryRequest{Job: h.Job.Id})
 		if err != nil {
@@ -363,6 +366,7 @@ func bestPair(pairs []collect.Pair, o search.Objective) (best *collect.Pair) {
 // doubt: the interval excludes equality, also after the correction for all comparisons.
 func beyondDoubt(p *collect.Pair, better bool) int {
 	m, err := collect.FindMeasure(p.Measure)
+	// Holm's correction, because with 20 comparisons one would be significant by chance.
 	if err != nil || !p.Known || p.Holm > 1-collect.Level {
 		return 0
 	}

@@ -375,6 +375,8 @@ func (w *yarnWait) workers(ctx context.Context) (map[string]*slotwisev1.NodeStat
 	}
 	nodes := map[string]*slotwisev1.NodeStatus{}
 	for _, n := range resp.Nodes {
+		// Another service may be called like this one with a hyphen and more: slotwise and
+		// slotwise-night.
 		if number, ok := strings.CutPrefix(n.Name, w.name+"-"); ok && n.State != "lost" && n.State != "left" && n.State != "absent" {
 			if _, err := strconv.Atoi(number); err == nil {
 				nodes[n.Name] = n

@@ -209,6 +209,7 @@ func (a *assumption) reduces(bytes int64) (n int, why string) {
 	switch j, stated := a.job, int(a.class.Reduces.Mean()); {
 	case j.Reducer == nil:
 		return 0, "because it has no reducer"
+	// The file wins over the app, which wins over the rule, as in run.
 	case stated > 0:
 		return stated, "as stated"
 	case j.Reduces > 0:

@@ -83,6 +83,7 @@ func CheckOutputs(jobs []mapreduce.MixJob) error {
 func place(uri string) string {
 	scheme, rest, ok := strings.Cut(uri, "://")
 	if ok && scheme != "file" {
+		// Cleaned, so that a/b and a//b are one place.
 		return scheme + "://" + path.Join(rest) + "/"
 	}
 	if ok {
@@ -245,6 +246,7 @@ func (s *submitter) sleep(ctx context.Context, until time.Duration, channels []<
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
+	// After the time and not beside it: both must have come, in any order.
 	for _, c := range channels {
 		select {
 		case <-c:

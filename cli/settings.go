@@ -144,7 +144,7 @@ func flagNames(c *cobra.Command) (names []string) {
 // yamlValues reads a single value or a list of values.
 func yamlValues(n *yaml.Node) ([]string, error) {
 	switch n.Kind {
-	// The text as it is written, so that 010 and yes reach the flag unchanged.
+	// The written text, so that 010 and yes reach the flag unchanged.
 	case yaml.ScalarNode:
 		return []string{n.Value}, nil
 	case yaml.SequenceNode:

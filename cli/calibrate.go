@@ -17,7 +17,7 @@ import (
 	"github.com/slotwise/slotwise/sched"
 )
 
-// calibrateFlags are the flags of calibrate.
+// calibrateFlags are the flags of calibrate. It has no --cluster and no --world: it finds them.
 type calibrateFlags struct {
 	setup     *setup
 	workload  string

@@ -95,7 +95,8 @@ func (f *certsFlags) run(c *cobra.Command) error {
 	return nil
 }
 
-// masterHosts returns the names and addresses for which a master's certificate is valid.
+// masterHosts returns the names and addresses for which a master's certificate is valid. localhost
+// is among them, so that commands on the master's machine need no other address.
 func (f *certsFlags) masterHosts() []string {
 	return append([]string{"localhost", "127.0.0.1", "::1"}, f.hosts...)
 }

@@ -19,7 +19,8 @@ import (
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
-// newKill returns the command that kills jobs and attempts.
+// newKill returns the command that kills jobs and attempts. All kinds of ids are arguments of one
+// command, since each shows its kind by its form.
 func newKill() *cobra.Command {
 	var reason string
 	c := &cobra.Command{

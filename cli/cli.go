@@ -78,8 +78,9 @@ import (
 // An Option changes the command line that Main runs.
 type Option func(*setup)
 
-// WithPolicies adds policies and parts to the built-in ones. Names must not be
-// taken. The tables' policies may use built-in parts.
+// WithPolicies adds policies and parts to the built-in ones. Names must not be taken. The tables'
+// policies may use built-in parts. A mistake in a table, such as a name that exists, ends every
+// command line with an error, help excepted: the program's author sees it at the first try.
 func WithPolicies(tables ...sched.Table) Option {
 	return func(s *setup) { s.tables = append(s.tables, tables...) }
 }

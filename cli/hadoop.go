@@ -279,6 +279,16 @@ func (h *hadoopCommand) uri(typed string) (string, error) {
 // location is a path that the user has typed, on its storage. It remembers the form of the typed
 // path for output: hdfs:///a, hdfs://host/a and /a may be one file, and a listing repeats the
 // user's form.
+//
+// path is the storage's own name, and show turns such a name into the typed form: it cuts strip off
+// the front and puts prefix there. For the user ann and an HDFS at nn:8020 as the default:
+//
+//	typed        path              strip              prefix
+//	/a           nn:8020/a         nn:8020
+//	a            nn:8020/user/ann/a  nn:8020/user/ann/
+//	hdfs:///a    nn:8020/a         nn:8020            hdfs://
+//	hdfs://h/a   h/a                                  hdfs://
+//	file:///a    /a                                   file://
 type location struct {
 	typed         string
 	fs            storage.FS

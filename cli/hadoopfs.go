@@ -74,7 +74,9 @@ func init() {
 // fsDeprecated maps the old names of commands to a flag and to the present command.
 var fsDeprecated = map[string][2]string{"lsr": {"-R", "ls -R"}, "rmr": {"-r", "-rm -r"}, "dus": {"-s", "du -s"}}
 
-// fsCall is one call of hadoop fs.
+// fsCall is one call of hadoop fs. args are the words behind the flags; each command takes its own
+// last one as a destination if it has one. failed decides the status, after all paths have been
+// tried.
 type fsCall struct {
 	*hadoopCommand
 	name   string // without the dash
@@ -267,7 +269,8 @@ func fsReason(err error) string {
 	return oneLine(err)
 }
 
-// entry is a file or directory with its location.
+// entry is a file or directory with its location. Info.Path and location.path are the same name;
+// typed is the form for messages and listings.
 type entry struct {
 	*location
 	storage.Info

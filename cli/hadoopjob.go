@@ -59,7 +59,8 @@ func (h *hadoopCommand) job(name string, args []string) error {
 	return exit(hadoopFailed)
 }
 
-// hadoopJobs shows and changes jobs of a cluster.
+// hadoopJobs shows and changes jobs of a cluster. Chains are in the lists under their own ids:
+// Hadoop has no such jobs.
 type hadoopJobs struct {
 	*hadoopCommand
 	cl          *client.Client
@@ -112,7 +113,8 @@ func hadoopState(s *slotwisev1.JobStatus) string {
 	return cmp.Or(hadoopStates[name], strings.ToUpper(name))
 }
 
-// id returns the id of a job as Hadoop's tools spell it.
+// id returns the id of a job as Hadoop's tools spell it. The stamp in the middle is a constant, so
+// ids stay the same after a master's restart.
 func (q *hadoopJobs) id(s *slotwisev1.JobStatus) string {
 	n, err := hadoop.NumberOf(hadoop.ClusterStamp, s.GetId())
 	switch {
@@ -193,7 +195,8 @@ func fraction(f float64) string {
 	return s
 }
 
-// statsOf returns the numbers of a cluster's job.
+// statsOf returns the numbers of a cluster's job. Times of slots are not part of a job's status, so
+// their counters are 0 here and not in the output of hadoop jar.
 func statsOf(s *slotwisev1.JobStatus) *hadoop.Stats {
 	out := &hadoop.Stats{
 		Maps: int(s.GetMaps().GetTotal()), Reduces: int(s.GetReduces().GetTotal()), Failures: int(s.GetMaps().GetFailed() + s.GetReduces().GetFailed()),

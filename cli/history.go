@@ -80,7 +80,8 @@ func printLog(ctx context.Context, u *userCommand, r *slotwisev1.LogRequest, out
 	})
 }
 
-// pastStates are the states in which a job ends.
+// pastStates are the states in which a job ends. The history has no other ones: a job is written
+// when it has ended.
 var pastStates = []string{"succeeded", "failed", "killed"}
 
 // newHistory returns the command that lists ended jobs. The fields of the request are the flags'

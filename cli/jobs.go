@@ -271,7 +271,9 @@ func oneArg(what string) cobra.PositionalArgs {
 // usage returns a command's usage with the names of the commands above it.
 func usage(c *cobra.Command) string { return c.Parent().CommandPath() + " " + c.Use }
 
-// printJob prints all fields of a job that have a value, then its counters.
+// printJob prints all fields of a job that have a value, then its counters. The order is the one of
+// questions: which job, its state and the reason, its progress, its times, its output, and its
+// errors.
 func printJob(w io.Writer, j *slotwisev1.JobStatus) error {
 	t := table(w)
 	line := func(name, value string) {

@@ -255,7 +255,9 @@ func (f *manifestFlags) values() (helm.Values, error) {
 	return v, nil
 }
 
-// A kubernetesCert is a certificate of a cluster on Kubernetes and the Secrets that hold it.
+// A kubernetesCert is a certificate of a cluster on Kubernetes and the Secrets that hold it. name
+// is the name of its files in the directory and in the Secrets; id is the identity that it proves;
+// hosts are the names of a server, none for a client.
 type kubernetesCert struct {
 	name    string
 	id      secure.Identity

@@ -69,7 +69,9 @@ tasks of a kind.`,
 	return c
 }
 
-// optimumResult is the output of optimum. Times are in seconds, work is in slot-seconds.
+// optimumResult is the output of optimum. Times are in seconds, work is in slot-seconds. With --by
+// each only Each and Ends are set, else Submission, Johnson and Order: the two models have no
+// number in common that could be compared.
 type optimumResult struct {
 	Workload   string  `json:"workload"`
 	Cluster    string  `json:"cluster"`

@@ -17,8 +17,8 @@ import (
 	"github.com/slotwise/slotwise/internal/virtual/workload"
 )
 
-// profileFlags are the flags of profile: the flags of run that affect the cost of a
-// task, and the number of runs.
+// profileFlags are the flags of profile: the flags of run that affect the cost of a task, and the
+// number of runs. run is the whole of run's flags, of which most stay zero here.
 type profileFlags struct {
 	run   runFlags
 	again []string

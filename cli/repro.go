@@ -18,7 +18,8 @@ import (
 	"github.com/slotwise/slotwise/internal/virtual/repro"
 )
 
-// reproFlags are the flags of repro.
+// reproFlags are the flags of repro. There is none for a cluster, a workload or a policy's
+// parameters, which are parts of an experiment and are in its code beside the paper's numbers.
 type reproFlags struct {
 	quick, list, json, quiet bool
 	overwrite                bool

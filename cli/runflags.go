@@ -121,7 +121,9 @@ func groupJobFlags(c *cobra.Command, common []string) {
 	groupFlags(c, common, slices.DeleteFunc(groups, func(g group) bool { return len(g.flags) == 0 })...)
 }
 
-// jobFlagSet is a set of flags to which feature adds the flags that programs of mapreduce.Main have, too.
+// jobFlagSet is a set of flags to which feature adds the flags that programs of mapreduce.Main
+// have, too. Those use package flag, which links less; the interface between is what both packages
+// have.
 type jobFlagSet struct{ *pflag.FlagSet }
 
 // Value implements feature.FlagSet.
@@ -154,7 +156,8 @@ func (f *runFlags) registerShow(c *cobra.Command) {
 	s.BoolVarP(&f.quiet, "quiet", "q", false, "print nothing but results and errors")
 }
 
-// completeJob adds shell completion for the values of a job's flags.
+// completeJob adds shell completion for the values of a job's flags. Flags without a list of words,
+// such as --input, complete file names, which is the shell's default.
 func completeJob(c *cobra.Command) {
 	completeWords(c, "format", format.Names)
 	completeWords(c, "missing", []string{format.MissingNull, format.MissingError})

@@ -21,8 +21,9 @@ const standard = "-"
 // fill the disk.
 const maxSpool = 64 << 30
 
-// spooled is the directory with the copy of standard input; nil if the job does not read
-// standard input.
+// spooled is the directory with the copy of standard input; nil if the job does not read standard
+// input. The copy may be as large as the input, so it is in --temp-dir, which users point to a
+// large disk.
 type spooled struct{ temp *storage.DirScratch }
 
 // close removes the copy.

@@ -134,7 +134,8 @@ with an interval. A drawn workload is compared on other seeds.`,
 	return c
 }
 
-// report returns a function that prints lines of progress, or nil if there are none.
+// report returns a function that prints lines of progress, or nil if there are none. A search
+// reports a line for each round, in logs and terminals alike.
 func (f *searchFlags) report(w io.Writer) func(string) {
 	if f.quiet {
 		return nil

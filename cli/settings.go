@@ -12,8 +12,9 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// envPrefix begins the names of variables that set flags: SLOTWISE_MAP_SLOTS
-// sets --map-slots.
+// envPrefix begins the names of variables that set flags: SLOTWISE_MAP_SLOTS sets --map-slots. For
+// example, with max-file: 2GiB in the file, SLOTWISE_MAX_FILE=4GiB and no flag, a master takes 4
+// GiB; with --max-file 1GiB it takes 1 GiB.
 const envPrefix = "SLOTWISE_"
 
 // addSettings lets the environment and a file set the flags of a command. The command line has

@@ -523,6 +523,10 @@ const lineStart = "\r\x1b[K"
 // simProgress shows the progress of the runs of a study: one line that is overwritten on a
 // terminal, else an occasional line. It implements study.Progress; a separate goroutine prints the
 // lines, so that a run only adds to a counter for each job that ends.
+//
+// Counting and printing do not wait for each other: ended is added to by all runs without a lock,
+// and the printer alone reads it. mu guards the phase, which the runs do not look at. close may be
+// called twice, because commands print their result in between.
 type simProgress struct {
 	out      io.Writer
 	quiet    bool

@@ -109,7 +109,8 @@ func keep(list []float64, n int32) []float64 {
 	return list[max(0, len(list)-sparkWidth):]
 }
 
-// sparkWidth is the most characters of a sparkline.
+// sparkWidth is the most characters of a sparkline: two minutes at the default interval, beside a
+// name and a number within 80 columns.
 const sparkWidth = 60
 
 // sparkline draws values from 0 to top, a character each. top is raised to the largest value, so that a

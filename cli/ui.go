@@ -85,7 +85,8 @@ func serveUI(ctx context.Context, from source.Source, listen string, stderr io.W
 	}
 }
 
-// uiServer serves a console until stop is called.
+// uiServer serves a console until stop is called. ended gets the server's error, or nil's
+// equivalent http.ErrServerClosed after stop, which no command reads.
 type uiServer struct {
 	url   string
 	ended chan error
@@ -124,6 +125,7 @@ func startUI(ctx context.Context, flag string, from source.Source, listen string
 }
 
 // watching holds the observer of a run with --ui or --history, and the function that ends it.
+// features is empty without either flag, so a run without them has no observer to call.
 type watching struct {
 	features []mapreduce.Feature
 	end      func() error // ends the pages, and waits until the history is durable

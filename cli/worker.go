@@ -17,8 +17,8 @@ import (
 	"github.com/slotwise/slotwise/internal/live/worker"
 )
 
-// workerFlags are the flags of worker. worker.Config describes the meaning of
-// zero values.
+// workerFlags are the flags of worker. worker.Config describes the meaning of zero values. Sizes
+// are apart from cfg, because a flag parses units into a terminal.Size.
 type workerFlags struct {
 	clusterFlags
 	logFlags

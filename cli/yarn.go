@@ -119,7 +119,8 @@ func (r *yarnRacks) rack(host string) string {
 	return r.racks[host]
 }
 
-// yarnUp are the flags of yarn up.
+// yarnUp are the flags of yarn up. slots is 0 for as many as vcores. The service of YARN has one
+// component with workers containers, all alike.
 type yarnUp struct {
 	yarnFlags
 	workers, slots, cpu int
@@ -610,7 +611,8 @@ what the workers do.`,
 	return c
 }
 
-// yarnStatus is a service in JSON.
+// yarnStatus is a service in JSON. Numbers are YARN's at the moment of the answer: containers
+// include the service's own master, and wanted are the workers that YARN has the order to run.
 type yarnStatus struct {
 	Name        string       `json:"name"`
 	Application string       `json:"application"`

@@ -128,6 +128,7 @@ func addChange(c *cobra.Command, verb string, change func(ctx context.Context, u
 			args, last = args[:len(args)-1], args[len(args)-1]
 		}
 		if !chosen.given() {
+			// Ids are not looked up first: the master's answer names the wrong one.
 			return changeEach(args, func(id string) error { return change(ctx, u, id, last) })
 		}
 		jobs, err := chosen.list(ctx, u.cl)

@@ -186,6 +186,7 @@ func (d *jobDisplay) update(p mapreduce.Progress) {
 		d.drawLocked(j, &p)
 	default:
 		if text := j.pace.Line((*local.Progress)(&p)); text != "" {
+			// Directly: without a terminal there are no bars to write above.
 			io.WriteString(d.out, text+"\n")
 		}
 	}

@@ -163,6 +163,7 @@ func notifyOn(out io.Writer, program string) func(text string) {
 // oneLine returns an error's text with line ends replaced by "; ", because
 // scripts expect one line per error. Tabs become spaces.
 func oneLine(err error) string {
+	// FieldsFunc drops empty lines, such as the one at the end of a log.
 	lines := strings.FieldsFunc(err.Error(), func(r rune) bool { return r == '\n' || r == '\r' })
 	return strings.ReplaceAll(strings.Join(lines, "; "), "\t", " ")
 }

@@ -43,6 +43,7 @@ func overdue(f *slotwisev1.JobForecast) bool { return f.LateMs < f.NowMs }
 // made says how old an answer is, or "" while that is little beside the time that is left.
 func made(f *slotwisev1.JobForecast) string {
 	age := time.Duration(f.AgeMs) * time.Millisecond
+	// An answer of a minute ago is news for a job of an hour, and stale for one that ends in a minute.
 	if age < 5*time.Second || age < left(f, f.EndMs)/5 {
 		return ""
 	}

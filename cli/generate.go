@@ -102,7 +102,8 @@ func (f *generateFlags) make(c *cobra.Command, kind generate.Kind, params map[st
 		Overwrite: f.overwrite,
 		Force:     f.force,
 		Params:    params,
-		Progress:  func(n int64) { written = n; show.update(n) },
+		// Called by one goroutine, as byteDisplay requires.
+		Progress: func(n int64) { written = n; show.update(n) },
 	})
 	return written, err
 }

@@ -185,6 +185,7 @@ func (x *hadoopExample) grep(args []string) int {
 		terminal.Fprintf(x.err, "%s: %v (regular expressions are Go's: no look-around, no back-references)\n", args[2], err)
 		return hadoopNotFound
 	}
+	// The whole match, as in Hadoop.
 	group := "0"
 	if len(args) == 4 {
 		group = args[3]

@@ -116,6 +116,7 @@ func (c *fsCall) checksum() error {
 		if e.Dir {
 			return errIsDir
 		}
+		// Hadoop's word for files of storages without checksums.
 		algorithm, sum := "NONE", ""
 		if f, ok := e.fs.(storage.Summed); ok {
 			name, bytes, err := f.Checksum(c.ctx, e.location.path)

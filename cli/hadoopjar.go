@@ -621,6 +621,7 @@ func (t *hadoopRun) begin(id string, maps int) {
 	if err != nil {
 		stamp = hadoop.ClusterStamp
 	}
+	// The lines below name the job by its number, and such an id has none.
 	if t.number, err = hadoop.NumberOf(stamp, id); err != nil {
 		return
 	}
@@ -678,6 +679,7 @@ func (t *hadoopRun) percent(maps, reduces int, now time.Time) {
 // as the probable cause of the failure.
 func (t *hadoopRun) attemptFailed(text string) {
 	id, why, _ := strings.Cut(text, ": ")
+	// An id of another form, such as that of a driver, is printed unchanged.
 	name := id
 	if parts := strings.Split(id, "_"); len(parts) == 4 {
 		index, err1 := strconv.Atoi(parts[2])
@@ -708,6 +710,8 @@ func (t *hadoopRun) report(r *mapreduce.Result, err error) int {
 	if r.Reduces > 0 {
 		reduces = 100
 	}
+	// Always, also for a job that was too fast for a report: log readers take the last line for the
+	// progress.
 	t.percent(100, reduces, time.Now())
 	t.log.Info("mapreduce.Job", "Job %s completed successfully", t.number.Job())
 	s := hadoop.Stats{

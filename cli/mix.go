@@ -277,6 +277,7 @@ func share(part, all int) string {
 	if all == 0 {
 		return "-"
 	}
+	// Rounded down, so that 100 % means all.
 	return fmt.Sprintf("%d %%", 100*part/all)
 }
 
@@ -293,6 +294,7 @@ func printWait(w io.Writer, name, id string, waits []mapreduce.Wait) {
 	if len(waits) == 0 {
 		fmt.Fprintln(w, "  nothing to speak of")
 	}
+	// The longest first; the rest are moments that a user would read as reasons.
 	for _, x := range waits[:min(3, len(waits))] {
 		terminal.Fprintf(w, "  %8s  %s: %s\n", terminal.Duration(x.For), x.Tasks, x.Reason)
 	}

@@ -179,6 +179,7 @@ func printInsight(w io.Writer, resp *slotwisev1.PolicyResponse) error {
 	}
 	for _, table := range resp.Tables {
 		terminal.Fprintf(w, "\n%s\n", table.Name)
+		// Indented below the table's name.
 		fmt.Fprint(t, "  ")
 		for _, c := range table.Columns {
 			terminal.Fprintf(t, "%s%s\t", strings.ToUpper(c.Name), unit(c))

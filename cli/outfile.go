@@ -107,6 +107,8 @@ func holdsEvents(path string) bool {
 	}
 	at, rest, _ := strings.Cut(string(b[:n]), " ")
 	whole, fraction, _ := strings.Cut(at, ".")
+	// The form is compared and no single word, so that events of later versions, with other words, are
+	// recognized.
 	digits := func(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
 	return digits(whole) && digits(fraction) && len(fraction) == 3 && rest != "" && rest[0] >= 'a' && rest[0] <= 'z'
 }

@@ -26,6 +26,7 @@ var unrecorded = []string{"help", "print", "json", "quiet", "out", "overwrite", 
 func recordOf(c *cobra.Command, args []string) *report.Record {
 	r := &report.Record{Program: readBuild().program()}
 	words := append([]string{"slotwise", c.Name()}, args...)
+	// Without the profiling flags of the root, which change no number either.
 	c.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) {
 		if slices.Contains(unrecorded, f.Name) {
 			return

@@ -297,6 +297,7 @@ func checkGiven(c *cobra.Command, args []string) error {
 			errs = append(errs, misuse("argument %d of %s is empty", i+1, c.CommandPath()))
 		}
 	}
+	// All of them at once: a script with one unset variable mostly has several.
 	return errors.Join(errs...)
 }
 
@@ -344,8 +345,8 @@ func addProfiling(s *setup, root *cobra.Command) {
 	}
 }
 
-// features returns all features of package mapreduce: the command line runs jobs
-// on every storage and on clusters.
+// features returns all features of package mapreduce: the command line runs jobs on every storage
+// and on clusters. They are made anew for each caller, which may add an observer of its run.
 func features() []mapreduce.Feature {
 	return []mapreduce.Feature{hdfs.Storage(), s3.Storage(), compression.Codecs(), formats.Readers(), nodeload.Meter(), remote.Client()}
 }

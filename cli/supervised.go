@@ -25,6 +25,7 @@ func supervised(ctx context.Context, log *slog.Logger, alive func(context.Contex
 	if socket == "" {
 		return
 	}
+	// A socket whose name begins with @ is an abstract one of Linux, which Dial knows by the same sign.
 	conn, err := net.Dial("unixgram", socket)
 	if err == nil {
 		_, err = conn.Write([]byte("READY=1"))

@@ -109,6 +109,7 @@ func startUI(ctx context.Context, flag string, from source.Source, listen string
 		go shown.Follow()
 	}
 	mux := http.NewServeMux()
+	// The pages are below the same path as a master's, so links between them work in both.
 	mux.Handle("GET /{$}", http.RedirectHandler(source.Root, http.StatusSeeOther))
 	mux.Handle(source.Root, shown)
 	srv := secure.NewServer(mux, guard)

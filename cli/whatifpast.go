@@ -323,10 +323,12 @@ func writeNodes(ctx context.Context, on pastCluster, file string, more int) erro
 			live = append(live, n)
 		}
 	}
+	// At least one worker must stay.
 	if len(live) == 0 || -more >= len(live) {
 		return misuse("--nodes: the cluster has %d live workers", len(live))
 	}
 	for i := range more {
+		// Like the first worker: the rules of whatif without --since are the same.
 		live = append(live, &slotwisev1.NodeStatus{Name: fmt.Sprintf("what-if-%d", i+1), Host: fmt.Sprintf("what-if-%d", i+1), Rack: live[0].Rack, State: "alive",
 			MapSlots: live[0].MapSlots, ReduceSlots: live[0].ReduceSlots, SlotMemory: live[0].SlotMemory, Cpus: live[0].Cpus})
 	}

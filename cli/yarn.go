@@ -553,6 +553,7 @@ func (w *yarnWait) drained(ctx context.Context, leave []string, hold time.Durati
 				attempts += int(s.Maps + s.Reduces)
 			}
 		}
+		// idle is not set back: a drained worker gets no new attempts.
 		if attempts > 0 {
 			w.note("draining %s: %d attempts run there", strings.Join(leave, ", "), attempts)
 		} else {

@@ -177,6 +177,7 @@ func (p *program) job(d *workload.Drawn) mapreduce.MixJob {
 	}
 	// Several jobs of one entry would write to one directory.
 	if given.Output != "" && (c.Count > 1 || c.Share > 0) {
+		// Numbered from 1, as people count.
 		j.Options.Output = fmt.Sprintf("%s-%d", given.Output, d.Number+1)
 	}
 	// The sleep app reads no files and has its tasks from its parameters. Inputs would be

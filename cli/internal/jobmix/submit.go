@@ -188,6 +188,7 @@ func (s *submitter) submit(ctx context.Context, i, turn int) {
 	answered := sync.OnceFunc(func() { close(s.accepted[i]) })
 	defer close(s.ended[i])
 	defer answered()
+	// Killed until something else is known: an interrupt before the submission leaves it so.
 	*e = Submitted{Name: j.Name, State: "killed", Output: j.Options.Output}
 	wait := []<-chan struct{}{}
 	if turn >= 0 {
@@ -209,6 +210,7 @@ func (s *submitter) submit(ctx context.Context, i, turn int) {
 			s.o.Accepted(i, id)
 			s.mu.Unlock()
 		}
+		// The next job of the order may be submitted from here on.
 		answered()
 	}
 	o := j.Options

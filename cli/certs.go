@@ -51,6 +51,7 @@ Prometheus. Never give a worker a name of the master.`,
 	s.StringVar(&f.dir, "dir", "", "`directory` of the authority (required)")
 	s.StringArrayVar(&f.hosts, "host", nil, "`name` or address of the master, beside localhost, or of one worker (repeatable)")
 	s.StringVar(&f.user, "user", "", "`name` that the certificate is for (default: you)")
+	// Without it, the directory is a new one and gets one certificate for each role.
 	s.StringVar(&f.role, "role", "", "make one certificate for this `role`: user, admin, worker or master")
 	s.StringArrayVar(&f.groups, "group", nil, "`group` that the user is in (repeatable)")
 	// Longer than the authority would be no use: verifiers check both.

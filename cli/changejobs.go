@@ -131,6 +131,7 @@ func addChange(c *cobra.Command, verb string, change func(ctx context.Context, u
 			// Ids are not looked up first: the master's answer names the wrong one.
 			return changeEach(args, func(id string) error { return change(ctx, u, id, last) })
 		}
+		// A job that is submitted after this list is not changed: the user has not seen it.
 		jobs, err := chosen.list(ctx, u.cl)
 		if err != nil {
 			return err

@@ -49,6 +49,7 @@ parameters give the same bytes on any machine. Without KIND it lists the kinds.`
 		},
 	}
 	c.Flags().SortFlags = false
+	// 64 MiB unless it is given: enough for several maps, and made in a second.
 	c.Flags().Var(&f.size, "size", "how many bytes, in all files together")
 	c.Flags().Uint64Var(&f.seed, "seed", 1, "`number` that picks one of many data sets of a kind")
 	c.Flags().StringVar(&f.output, "output", "", "`directory` to make")

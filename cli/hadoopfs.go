@@ -45,9 +45,12 @@ func init() {
 	get := &fsCommand{flags: []string{"-f"}, refused: []string{"-p", "-crc", "-ignoreCrc", "-t", "-q"}, min: 1, usage: "[-f] SRC... LOCAL", run: (*fsCall).get}
 	cat := &fsCommand{refused: []string{"-ignoreCrc"}, min: 1, usage: "SRC...", run: (*fsCall).cat}
 	ls := &fsCommand{flags: []string{"-C", "-d", "-h", "-q", "-R", "-t", "-S", "-r"}, refused: []string{"-u", "-e"}, usage: "[-C] [-d] [-h] [-q] [-R] [-t] [-S] [-r] [PATH...]", run: (*fsCall).ls}
+	// Trash is not kept, as in Hadoop without fs.trash.interval, so -skipTrash changes nothing.
 	rm := &fsCommand{flags: []string{"-f", "-r", "-R", "-skipTrash", "-safely"}, min: 1, usage: "[-f] [-r|-R] [-skipTrash] [-safely] SRC...", run: (*fsCall).rm}
+	// -x leaves out snapshots, of which no storage here has any.
 	du := &fsCommand{flags: []string{"-s", "-h", "-v", "-x"}, usage: "[-s] [-h] [-v] [-x] PATH...", run: (*fsCall).du}
 	accept := &fsCommand{flags: []string{"-R"}, min: 2, usage: "[-R] VALUE PATH...", run: (*fsCall).accept}
+	// -w waits for the copies, and would wait for ever.
 	setrep := &fsCommand{flags: []string{"-R"}, refused: []string{"-w"}, min: 2, usage: "[-R] VALUE PATH...", run: (*fsCall).accept}
 	fsCommands = map[string]*fsCommand{
 		"ls": ls, "lsr": ls, "put": put, "copyFromLocal": put, "get": get, "copyToLocal": get, "cat": cat, "text": cat,
@@ -71,7 +74,8 @@ func init() {
 	}
 }
 
-// fsDeprecated maps the old names of commands to a flag and to the present command.
+// fsDeprecated maps the old names of commands to a flag and to the present command. The words of
+// the message differ in their dashes, which Hadoop's do, too.
 var fsDeprecated = map[string][2]string{"lsr": {"-R", "ls -R"}, "rmr": {"-r", "-rm -r"}, "dus": {"-s", "du -s"}}
 
 // fsCall is one call of hadoop fs. args are the words behind the flags; each command takes its own

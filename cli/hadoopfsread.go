@@ -259,7 +259,8 @@ func (c *fsCall) lsLine(w io.Writer, e entry, r lsRow, cols *lsColumns) error {
 	return err
 }
 
-// replicationOf returns how many copies of a file's blocks the storage keeps.
+// replicationOf returns how many copies of a file's blocks the storage keeps: 1 for storages that
+// do not say, since columns and sums need a number.
 func replicationOf(e entry) int {
 	if e.Status != nil {
 		return e.Status.Replication

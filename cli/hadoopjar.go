@@ -679,7 +679,7 @@ func (t *hadoopRun) percent(maps, reduces int, now time.Time) {
 // as the probable cause of the failure.
 func (t *hadoopRun) attemptFailed(text string) {
 	id, why, _ := strings.Cut(text, ": ")
-	// An id of another form, such as that of a driver, is printed unchanged.
+	// An id of another form, such as a driver's, is printed unchanged.
 	name := id
 	if parts := strings.Split(id, "_"); len(parts) == 4 {
 		index, err1 := strconv.Atoi(parts[2])

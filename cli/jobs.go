@@ -458,7 +458,8 @@ func attemptTime(a *slotwisev1.AttemptStatus) string {
 	return terminal.Duration(time.Duration(max(0, end-a.StartedMs)) * time.Millisecond)
 }
 
-// newExplain returns the command that explains why a job waits.
+// newExplain returns the command that explains why a job waits. The reasons, advice and forecast
+// are made by the master, so the console shows the same sentences.
 func newExplain() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "explain JOB|CHAIN",
@@ -487,7 +488,8 @@ does not run, and its running steps.`,
 	})
 }
 
-// printWhy prints wait reasons, each with advice.
+// printWhy prints wait reasons, each with advice. The ones that hold now come first, in the
+// master's order.
 func printWhy(w io.Writer, why []*slotwisev1.Explanation) {
 	if len(why) == 0 {
 		fmt.Fprintln(w, "nothing has held it back")

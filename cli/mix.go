@@ -262,7 +262,8 @@ func printMix(w io.Writer, r *mapreduce.MixResult) {
 	}
 }
 
-// printWarnings prints what the counters of a job warn of.
+// printWarnings prints the warnings that the counters of a job contain. A job that has succeeded
+// may have left out records, which users do not look for in a table of counters.
 func printWarnings(w io.Writer, name string, results []*mapreduce.Result) {
 	for _, r := range results {
 		for _, text := range terminal.Warnings(name, r.User) {

@@ -244,7 +244,8 @@ func installPolicy(ctx context.Context, u *userCommand, r *slotwisev1.SetPolicyR
 	return err
 }
 
-// policyText returns a policy's name and its given parameters, sorted by name.
+// policyText returns a policy's name and its given parameters, sorted by name, in the form of the
+// command line without quotes.
 func policyText(name string, set map[string]string) string {
 	words := []string{name}
 	for _, k := range slices.Sorted(maps.Keys(set)) {

@@ -62,6 +62,7 @@ tasks of a kind.`,
 	s.StringArrayVar(&f.profiles, "profiles", nil, "`file` of cost profiles, as slotwise profile writes it, for a job mix (repeatable)")
 	s.Uint64Var(&f.seed, "seed", 1, "`seed` with which a mix draws its jobs")
 	s.IntVar(&f.limit, "limit", 0, "take the first `number` of jobs of a trace")
+	// No --time-scale: in the model all jobs are there at the beginning.
 	s.Float64Var(&f.dataScale, "data-scale", 1, "multiply all bytes of a SWIM trace by this `factor`")
 	s.StringArrayVar(&f.traceSet, "trace-set", nil, "one rule by which a trace becomes tasks, `name=value` (repeatable)")
 	addPrint(c, &f.json)

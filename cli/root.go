@@ -297,7 +297,7 @@ func checkGiven(c *cobra.Command, args []string) error {
 			errs = append(errs, misuse("argument %d of %s is empty", i+1, c.CommandPath()))
 		}
 	}
-	// All of them at once: a script with one unset variable mostly has several.
+	// Every mistake is reported: a script with one unset variable mostly has several.
 	return errors.Join(errs...)
 }
 

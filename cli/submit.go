@@ -165,8 +165,8 @@ func planMisuse(err error) error {
 	return err
 }
 
-// connect makes a client of the master and fills in the flags' Remote. It sends
-// nothing yet.
+// connect makes a client of the master and fills in the flags' Remote. It sends nothing yet. The
+// submission and the changes of policies of a mix share the connections of one HTTP client.
 func (f *submitFlags) connect(notify func(text string)) (*client.Client, error) {
 	cl, err := f.client(notify)
 	if err != nil {

@@ -164,7 +164,8 @@ func (f *whatIfFlags) request() (*slotwisev1.WhatIfRequest, error) {
 	return r, nil
 }
 
-// newWorkersOn are the values of --machine.
+// newWorkersOn are the values of --machine. The difference matters for clusters that were started
+// on one machine for a trial: ten more workers there do not make it faster.
 var newWorkersOn = []string{"present", "new"}
 
 // addMix adds the jobs of --submit to a request. Their tasks are planned for the slots of the

@@ -34,7 +34,8 @@ func printMessages[M proto.Message](w io.Writer, list []M) error {
 	return err
 }
 
-// printMessage prints a message as a JSON object on one line.
+// printMessage prints a message as a JSON object on one line, so that a log of answers has one line
+// each.
 func printMessage(w io.Writer, m proto.Message) error {
 	var b bytes.Buffer
 	writeMessage(&b, m.ProtoReflect())

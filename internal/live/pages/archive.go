@@ -39,7 +39,7 @@ func OpenArchive(dir string) (*Archive, error) {
 // Close closes the history.
 func (a *Archive) Close() error { return a.store.Close() }
 
-// past reads a job with read.
+// past reads a job with read, and answers an unknown one as a master does.
 func (a *Archive) past(id string, read func(string) (*slotwisev1.HistoryJob, error)) (*slotwisev1.HistoryJob, error) {
 	h, err := read(id)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -88,6 +88,7 @@ func (a *Archive) History(ctx context.Context, q source.Query) (source.Jobs, err
 func ListPast(ctx context.Context, store *history.Store, q source.Query) (out source.Jobs, err error) {
 	x := history.Query{Kind: history.All, Text: q.Text, User: q.User, Pool: q.Pool, From: q.From, To: q.To, Offset: q.Offset, Limit: q.Limit}
 	if q.State != "" {
+		// A state that the history does not know has no jobs; without this all jobs would be listed.
 		if x.State = protocol.ParseState(q.State); x.State == 0 {
 			return out, nil
 		}
@@ -104,11 +105,13 @@ func ListPast(ctx context.Context, store *history.Store, q source.Query) (out so
 func PastAttempts(h *slotwisev1.HistoryJob) (out []source.Attempt) {
 	for _, t := range h.Tasks {
 		task, err := job.ParseTask(t.Id)
+		// A task of a later version's form is left out, and the page shows the others.
 		if err != nil {
 			continue
 		}
 		for _, a := range t.Attempts {
 			x := source.Attempt{ID: a.Id, Kind: 'm', Task: task.Index, State: a.State, Node: a.Node, Level: a.Level, Speculative: a.Speculative,
+				// An attempt without an end was running when its node was lost: it gets no length.
 				Progress: a.Progress, Started: a.StartedMs, Ended: cmp.Or(a.EndedMs, a.StartedMs), Error: a.Error}
 			if task.Kind == job.Reduce {
 				x.Kind = 'r'

@@ -72,6 +72,7 @@ func (v *View) Ended(t *tracker.Tracker, j *job.Job) {
 	if v.store == nil {
 		return
 	}
+	// A copy, because the record is written after the tracker may have changed the job.
 	request := j.Spec().Request
 	h := &slotwisev1.HistoryJob{Job: d.Job(j), Request: protocol.PastRequest(&request), Held: protocol.HeldBack(j, func(job.Wait) bool { return true })}
 	for k := range job.Kind(job.Kinds) {
@@ -100,7 +101,8 @@ func (v *View) Wait() error {
 	return v.mu.err
 }
 
-// errEnded reports that there is no cluster.
+// errEnded reports that there is no cluster. Pages show it and ask again: a chain's next step, or
+// the next run of a mix, may begin.
 var errEnded = connect.NewError(connect.CodeUnavailable, errors.New("the run has ended, or has not begun"))
 
 // inspect runs f in the loop of the cluster.
@@ -207,6 +209,7 @@ func matches(q *source.Query, j *job.Job, d protocol.Describer) bool {
 // find returns the job with a name, or nil.
 func find(t *tracker.Tracker, d protocol.Describer, name string) *job.Job {
 	id, err := job.ParseID(name)
+	// A number of an earlier cluster, or of the history: past looks there.
 	if err != nil || id <= d.Offset {
 		return nil
 	}

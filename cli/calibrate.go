@@ -19,10 +19,12 @@ import (
 
 // calibrateFlags are the flags of calibrate. It has no --cluster and no --world: it finds them.
 type calibrateFlags struct {
-	setup     *setup
-	workload  string
-	nodes     int
-	policy    string
+	setup    *setup
+	workload string
+	// 0 is fitted, too.
+	nodes  int
+	policy string
+	// "" follows from the system that has recorded the trace.
 	heartbeat string
 	limit     int
 	output    string

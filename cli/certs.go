@@ -53,6 +53,8 @@ Prometheus. Never give a worker a name of the master.`,
 	s.StringVar(&f.user, "user", "", "`name` that the certificate is for (default: you)")
 	// Without it, the directory is a new one and gets one certificate for each role.
 	s.StringVar(&f.role, "role", "", "make one certificate for this `role`: user, admin, worker or master")
+	// Groups are for the rules of --access; a certificate states them, so the master needs no directory
+	// of users.
 	s.StringArrayVar(&f.groups, "group", nil, "`group` that the user is in (repeatable)")
 	// Longer than the authority would be no use: verifiers check both.
 	s.DurationVar(&f.valid, "valid", 365*24*time.Hour, "for how `long` certificates are valid; at most as long as the authority, 5 years")

@@ -188,6 +188,7 @@ func changeEach(ids []string, change func(id string) error) error {
 
 // jobFilter chooses jobs of a cluster.
 type jobFilter struct {
+	// Each "" chooses all.
 	user, pool, name string
 	ended            bool // jobs that have ended too
 }

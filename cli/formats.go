@@ -20,7 +20,8 @@ import (
 	"github.com/slotwise/slotwise/internal/data/output"
 )
 
-// docsURL is the folder of the pages that installed packages do not have.
+// docsURL is the folder of the pages that installed packages do not have. The pages about files are
+// in the program, because users need them where they write such files.
 const docsURL = "https://github.com/slotwise/slotwise/blob/main/docs/"
 
 // newFormats returns the command that prints the pages about files.

@@ -18,6 +18,7 @@ import (
 // and params alone, so tests and benchmarks name a data set by its command line and do not store
 // it.
 type generateFlags struct {
+	// Of all files together.
 	size      terminal.Size
 	seed      uint64
 	output    string
@@ -53,6 +54,7 @@ parameters give the same bytes on any machine. Without KIND it lists the kinds.`
 	c.Flags().Var(&f.size, "size", "how many bytes, in all files together")
 	c.Flags().Uint64Var(&f.seed, "seed", 1, "`number` that picks one of many data sets of a kind")
 	c.Flags().StringVar(&f.output, "output", "", "`directory` to make")
+	// Both words as in run: --overwrite for an earlier data set, --force for anything.
 	c.Flags().BoolVar(&f.overwrite, "overwrite", false, "replace an earlier data set in the directory")
 	c.Flags().BoolVar(&f.force, "force", false, "like --overwrite, and replace the directory even if it contains other files")
 	c.Flags().StringArrayVar(&f.params, "param", nil, "parameter of the kind, `name=value` (repeatable)")

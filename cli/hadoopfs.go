@@ -49,6 +49,7 @@ func init() {
 	rm := &fsCommand{flags: []string{"-f", "-r", "-R", "-skipTrash", "-safely"}, min: 1, usage: "[-f] [-r|-R] [-skipTrash] [-safely] SRC...", run: (*fsCall).rm}
 	// -x leaves out snapshots, of which no storage here has any.
 	du := &fsCommand{flags: []string{"-s", "-h", "-v", "-x"}, usage: "[-s] [-h] [-v] [-x] PATH...", run: (*fsCall).du}
+	// Scripts call these after each copy; see accept.
 	accept := &fsCommand{flags: []string{"-R"}, min: 2, usage: "[-R] VALUE PATH...", run: (*fsCall).accept}
 	// -w waits for the copies, and would wait for ever.
 	setrep := &fsCommand{flags: []string{"-R"}, refused: []string{"-w"}, min: 2, usage: "[-R] VALUE PATH...", run: (*fsCall).accept}

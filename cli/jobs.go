@@ -488,7 +488,7 @@ does not run, and its running steps.`,
 	})
 }
 
-// printWhy prints wait reasons, each with advice. The ones that hold now come first, in the
+// printWhy prints wait reasons, each with advice, in the master's order.
 // master's order.
 func printWhy(w io.Writer, why []*slotwisev1.Explanation) {
 	if len(why) == 0 {

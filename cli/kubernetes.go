@@ -89,16 +89,18 @@ type manifestFlags struct {
 	kubernetesFlags
 	image, imagePullSecret string
 	workers, maxWorkers    int
-	slots                  int
-	cpu, memory, scratch   string
-	storage, storageClass  string
-	masterMemory, policy   string
-	drain, serve           time.Duration
-	storageRoots           []string
-	storageSecret          string
-	sharedClaim            string
-	monitor                bool
-	accounts               []string
+	// 0 is one for each processor.
+	slots int
+	// Kubernetes' own texts, since the chart passes them on unparsed.
+	cpu, memory, scratch  string
+	storage, storageClass string
+	masterMemory, policy  string
+	drain, serve          time.Duration
+	storageRoots          []string
+	storageSecret         string
+	sharedClaim           string
+	monitor               bool
+	accounts              []string
 }
 
 // newManifest returns the command that prints all objects of a cluster.

@@ -12,7 +12,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// newMan returns the hidden command that writes manual pages.
+// newMan returns the hidden command that writes manual pages. deploy/package calls it when it
+// builds a package, so the pages are of the program beside them.
 func newMan(s *setup) *cobra.Command {
 	return &cobra.Command{
 		Use:     "man DIR",

@@ -40,12 +40,14 @@ type masterFlags struct {
 	peers, advertise         string
 	bootstrap, join          bool
 	topology                 string
-	nodeTimeout, heartbeat   time.Duration
-	storageRetry             time.Duration
-	keepEnded                int
-	poolACL                  []string
-	accounts                 []string
-	access                   string
+	// 0 leaves the heartbeat to the master, which makes it longer with more workers.
+	nodeTimeout, heartbeat time.Duration
+	storageRetry           time.Duration
+	keepEnded              int
+	poolACL                []string
+	accounts               []string
+	access                 string
+	// Without one, a master that authenticates lets only jobs of admins name files.
 	storageRoots             []string
 	maxFile, maxFiles        terminal.Size
 	snapshotSize             terminal.Size

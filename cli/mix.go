@@ -25,6 +25,7 @@ import (
 
 // mixFile is the content of --jobs: a program for each job, and the swaps.
 type mixFile struct {
+	// In the order of the file; a class of several jobs has been drawn.
 	jobs  []mapreduce.MixJob
 	swaps []mapreduce.Swap
 	notes []string // about jobs that sleep in place of a program

@@ -58,6 +58,7 @@ tasks of a kind.`,
 	s.SortFlags = false
 	s.StringVar(&f.workload, "workload", "", "`what` to run: a job mix, or a trace, FORM:FILE (slotwise sim --help has the forms)")
 	s.Var(&onceValue{text: &f.cluster}, "cluster", "`where`: a YAML file, or nodes=N,maps=N,reduces=N,...")
+	// By node as the default, because it is the division that a running Hadoop can have.
 	s.StringVar(&f.by, "by", optimum.ByNode, "the divisions to try: `node`, slot or each")
 	s.StringArrayVar(&f.profiles, "profiles", nil, "`file` of cost profiles, as slotwise profile writes it, for a job mix (repeatable)")
 	s.Uint64Var(&f.seed, "seed", 1, "`seed` with which a mix draws its jobs")
@@ -264,6 +265,7 @@ func (o *optimumResult) print(out io.Writer) error {
 		return w.Flush()
 	}
 	fmt.Fprint(w, "order of jobs\tdivision\tmap slots\treduce slots\tmakespan (s)\n")
+	// Configured before best, so that the gain is read downwards.
 	for _, x := range []struct {
 		order string
 		*orderResult

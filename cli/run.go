@@ -66,8 +66,9 @@ which slotwise submit --jobs and slotwise sim --workload take as well.`,
 // program is the program of a command line: an app or a streaming job. An app may be a chain of
 // several jobs, so its run has a list of results.
 type program struct {
-	name   string
-	app    *mapreduce.App // nil for a streaming job
+	name string
+	app  *mapreduce.App // nil for a streaming job
+	// As given. RunApp fills in the defaults.
 	params mapreduce.Params
 	job    *mapreduce.Job
 }

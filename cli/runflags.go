@@ -417,11 +417,13 @@ func oneOf(flag, value string, known []string) error {
 // policyFlags select the scheduling policy of a run or of a cluster. A master and run share them,
 // so a policy is tried on one machine with the command line that a cluster will have.
 type policyFlags struct {
-	setup                       *setup
+	setup *setup
+	// "" is the default policy.
 	policy, policyConfig        string
 	policySet                   []string
 	fairScheduler, capacityFile string
-	seed                        uint64
+	// Any number, 0 included.
+	seed uint64
 }
 
 // register declares the flags.

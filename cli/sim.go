@@ -42,25 +42,29 @@ type simFlags struct {
 	policies          []string
 	policySet         []string
 	seed              uint64
-	seeds             int
-	out, events       string
-	overwrite         bool
-	fairScheduler     string
-	capacityFile      string
-	heartbeat         string
-	world             string
-	set               []string
-	reference         string
-	limit             int
-	traceSet          []string
-	timeScale         float64
-	dataScale         float64
-	explain           bool
-	references        []string
-	autoscale         string
-	warmUp            string
-	json, quiet       bool
-	workers           int // runs at the same time; 0 is one for each processor
+	// At least 1. Commands without the flag set it.
+	seeds         int
+	out, events   string
+	overwrite     bool
+	fairScheduler string
+	capacityFile  string
+	heartbeat     string
+	world         string
+	set           []string
+	reference     string
+	// 0 takes all jobs of a trace.
+	limit    int
+	traceSet []string
+	// 1 changes nothing. 0 is refused, so commands without these flags set them.
+	timeScale float64
+	dataScale float64
+	explain   bool
+	// Empty is the default, which depends on --out.
+	references  []string
+	autoscale   string
+	warmUp      string
+	json, quiet bool
+	workers     int // runs at the same time; 0 is one for each processor
 }
 
 // newSim returns the command that simulates workloads. The lists in its help, of formats and
@@ -122,12 +126,14 @@ func (f *simFlags) register(c *cobra.Command) {
 	s := c.Flags()
 	s.StringArrayVar(&f.policies, "policy", []string{"fifo"}, "`policies` to compare, with commas between them (repeatable)")
 	f.registerScheduler(c)
+	// The same settings as slotwise master has, so that a rule is tried here first.
 	s.StringVar(&f.autoscale, "autoscale", "", "start and stop nodes with the work, as slotwise master --autoscale does: `settings` such as min=2,max=50,start-up=30s; max must be the nodes of --cluster")
 	s.IntVar(&f.seeds, "seeds", 1, "`number` of seeds, from --seed on; more than one gives confidence intervals, and the range of each job's response time")
 	s.StringVar(&f.out, "out", "", "`directory` for tables (CSV, Parquet, JSON), plots (SVG) and report.html, one page with all of them; it must not exist or be empty")
 	s.BoolVar(&f.overwrite, "overwrite", false, "replace an earlier result in the directory of --out, and the file of --events, once all runs have ended")
 	s.StringVar(&f.events, "events", "", "write each scheduling event to this `file`, of a single run: text, or a table if it ends in .parquet. One that is not empty needs --overwrite")
 	s.StringSliceVar(&f.references, "references", nil, "`schedules` with knowledge that no policy has, beside the policies: bound,srpt,psjf,sita,classictags,static-split or none (default: bound,srpt,static-split with --out, else none)")
+	// An empty cluster at the beginning makes the first jobs fast, which would flatter every policy.
 	s.StringVar(&f.warmUp, "warm-up", collect.WarmUpAuto, "`rule` by which the first jobs, which meet an empty cluster, are left out of numbers about jobs: none, mser (MSER-5), a share of the time such as 0.1, or auto, which is 0.1 for traces of 1,000 jobs or more, else none")
 	s.BoolVar(&f.explain, "explain", false, "print at the end why each job waited longest")
 	addPrint(c, &f.json)

@@ -19,9 +19,11 @@ import (
 // studyFlags are the flags of study. The file and not the flags describe the simulations, so that the
 // file alone makes a result again; the flags say where, how fast and in which form.
 type studyFlags struct {
-	setup   *setup
-	out     string
-	memory  terminal.Size
+	setup *setup
+	out   string
+	// 0 is no limit.
+	memory terminal.Size
+	// 0 is one run for each processor.
 	workers int
 	dryRun  bool
 	json    bool

@@ -81,6 +81,7 @@ with --wait it kills those that run.` + masterNote,
 	// policyFlags declares the seed of run, and submit has no policy.
 	s.Uint64Var(&f.seed, "seed", 1, "`seed` of what --jobs draws at random")
 	feature.DeclareRequest(jobFlagSet{s}, &f.request)
+	// Off by default: scripts submit many jobs and wait for the last one.
 	s.BoolVar(&f.wait, "wait", false, "stay until the job has ended, and exit with status 1 unless it succeeded")
 	f.registerShow(c)
 	completeJob(c)

@@ -23,8 +23,9 @@ import (
 // job may start between them, and the counts of its tasks need not agree.
 type snapshot struct {
 	cluster *slotwisev1.ClusterResponse
-	jobs    []*slotwisev1.JobStatus
-	nodes   []*slotwisev1.NodeStatus
+	// Live jobs and chains, whose steps are jobs of the list, too.
+	jobs  []*slotwisev1.JobStatus
+	nodes []*slotwisev1.NodeStatus
 }
 
 // newTop returns the command that watches a cluster.

@@ -66,7 +66,7 @@ func (f buildFacts) String() string {
 	return fmt.Sprintf("slotwise %s%s (%s %s/%s)\n", f.Version, source, f.Go, f.OS, f.Arch)
 }
 
-// version returns the program's version.
+// version returns the program's version, which masters and workers tell each other.
 func version() string { return readBuild().Version }
 
 // newVersion returns the command that prints the version.

@@ -27,19 +27,22 @@ import (
 // whatIfFlags are the changes that whatif asks about, in the words of the command line. request
 // translates them for the master; --submit and --since are answered with further calls.
 type whatIfFlags struct {
-	setup      *setup
-	policy     string
-	set        []string
+	setup  *setup
+	policy string
+	set    []string
+	// A text, because the sign matters: +10 or -10.
 	nodes      string
 	priorities []string
 	kill       []string
 	machine    string
 	submit     string
-	since      time.Duration
-	seed       uint64
-	minimise   string
-	budget     int
-	apply      bool
+	// 0 asks about the future.
+	since    time.Duration
+	seed     uint64
+	minimise string
+	// 0 searches nothing.
+	budget int
+	apply  bool
 }
 
 // newWhatIf returns the command that forecasts the effect of changes.

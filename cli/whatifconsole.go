@@ -62,7 +62,8 @@ func (c consoleSimulator) Plan(ctx context.Context, text string) ([]*slotwisev1.
 	return list, nil
 }
 
-// consoleBudget bounds the search of a question. The master has other work.
+// consoleBudget bounds the search of a question. The master has other work, and several users may
+// ask.
 const consoleBudget = 200
 
 // Past implements source.Simulator.

@@ -75,6 +75,7 @@ space is available again.` + masterNote,
 	// Not all by default: an uploaded program may keep state from one task to the next without knowing
 	// it.
 	s.StringVar(&f.cfg.Reuse, "reuse", "own", "`whose` processes run several tasks, one after the other: own (built-in apps and streaming), all (uploaded programs, too), off")
+	// Only new work is refused, since running attempts may need the rest.
 	s.Var(&f.minFree, "min-free", "free space on the disk below which the worker accepts no new work (default 256MiB)")
 	s.Var(&f.cacheSize, "cache-size", "size of the cache of jobs' executables and files (default 2GiB)")
 	s.Var(&f.logSize, "log-size", "size of the log kept for an attempt (default 4MiB)")

@@ -157,11 +157,13 @@ command line.`,
 	s.IntVar(&f.cpu, "cpu", 1, "`number` of vcores of a worker")
 	s.Var(&f.memory, "memory", "memory of a worker; a tenth, at least 512MiB, is for the worker itself, the rest for its tasks")
 	s.StringVar(&f.queue, "queue", "default", "`name` of the YARN queue")
+	// The nodes may have another operating system or processor than this machine.
 	s.StringVar(&f.binary, "binary", "", "slotwise for the nodes, a Linux `program` (default: this program)")
 	s.StringArrayVar(&f.files, "file", nil, "`file` to put into the working directory of each worker (repeatable)")
 	s.StringVar(&f.cert, "worker-cert", "", "`file` with the certificate of the workers; its authority is that of --tls-ca")
 	s.StringVar(&f.key, "worker-key", "", "`file` with the key of that certificate")
 	s.StringVar(&f.token, "worker-token-file", "", "`file` with the token of the workers")
+	// Pulling the program and waiting for the queue take minutes on a busy cluster.
 	s.DurationVar(&f.timeout, "timeout", 5*time.Minute, "`time` to wait for the workers")
 	newUserCommand(c, true, func(ctx context.Context, u *userCommand, _ []string) error { return f.run(ctx, u) })
 	return c

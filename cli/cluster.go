@@ -102,7 +102,7 @@ func userError(err error) error {
 // json reports whether -o asks for JSON.
 func (u *userCommand) json() bool { return u.asJSON }
 
-// out returns the writer of results.
+// out returns the writer of results, which escapes. Logs go around it; see newLogs.
 func (u *userCommand) out() io.Writer { return u.cmd.OutOrStdout() }
 
 // table returns a writer that aligns columns separated by tabs. It holds all rows until Flush,

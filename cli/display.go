@@ -154,7 +154,7 @@ func (d *jobDisplay) Write(p []byte) (int, error) {
 	return d.lineWriterLocked().Write(p)
 }
 
-// warn prints a warning.
+// warn prints a warning, also with quiet, because it may change the meaning of a result.
 func (d *jobDisplay) warn(text string) { terminal.Fprintf(d, "warning: %s\n", text) }
 
 // update shows the new state of a job.

@@ -357,7 +357,8 @@ func (l *location) base() string {
 	return path.Base(p)
 }
 
-// show returns a path of the location's storage in the style of the typed path.
+// show returns a path of the location's storage in the style of the typed path. Of the path itself
+// it is the typed text without slashes at its end.
 func (l *location) show(p string) string {
 	if p == l.path && l.typed != "" {
 		return strings.TrimSuffix(l.typed, "/") + map[bool]string{true: "/"}[strings.Trim(l.typed, "/") == ""]
@@ -372,5 +373,6 @@ func (l *location) at(p string) *location {
 	return &o
 }
 
-// log returns the writer of the lines of a job.
+// log returns the writer of the lines of a job. The time at the beginning of a line is this
+// machine's.
 func (h *hadoopCommand) log() *hadoop.Log { return &hadoop.Log{W: h.err, Now: time.Now} }

@@ -509,7 +509,8 @@ func (c *fsCall) put() error {
 	return nil
 }
 
-// pathError is an error about a path other than the argument, such as the destination.
+// pathError is an error about a path other than the argument, such as the destination. fail prints
+// the path that an error is about, as Hadoop does.
 type pathError struct {
 	typed string
 	err   error
@@ -527,7 +528,8 @@ func failedAt(err error) string {
 	return ""
 }
 
-// localPath returns the local path of an argument, which may be a file: URI.
+// localPath returns the local path of an argument, which may be a file: URI. All forms are taken,
+// file:/a and file:///a, and a host is not: no tool writes one.
 func localPath(arg string) string {
 	if rest, ok := strings.CutPrefix(arg, "file:"); ok {
 		return "/" + strings.TrimLeft(rest, "/")

@@ -137,7 +137,7 @@ func (c *fsCall) mergeTo(to string) (storage.Writer, error) {
 	return device{f}, err
 }
 
-// device implements storage.Writer for a device or a pipe.
+// device implements storage.Writer for a device or a pipe, which nothing can replace.
 type device struct{ *os.File }
 
 // Commit implements storage.Writer.

@@ -332,7 +332,8 @@ func driverText(j *slotwisev1.JobStatus) string {
 // logs, and a line of a table is one line.
 func oneLineText(s string) string { return strings.Join(strings.Fields(s), " ") }
 
-// phaseText describes the progress of the tasks of a kind.
+// phaseText describes the progress of the tasks of a kind. Failed are attempts and not tasks: a
+// failed task ends the job.
 func phaseText(t *slotwisev1.TaskCounts) string {
 	s := fmt.Sprintf("%d of %d done (%.0f %%), %d running, %d pending", t.GetDone(), t.GetTotal(), 100*t.GetProgress(), t.GetRunning(), t.GetPending())
 	if n := t.GetFailed(); n > 0 {

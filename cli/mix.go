@@ -290,7 +290,8 @@ func printWaits(w io.Writer, name string, results []*mapreduce.Result) {
 	}
 }
 
-// printWait prints the three longest wait reasons of a job.
+// printWait prints the three longest wait reasons of a job. run and sim print them alike, so that a
+// simulated run can be compared with a real one.
 func printWait(w io.Writer, name, id string, waits []mapreduce.Wait) {
 	terminal.Fprintf(w, "%s (%s) waited for\n", name, id)
 	if len(waits) == 0 {

@@ -56,7 +56,8 @@ func recordOf(c *cobra.Command, args []string) *report.Record {
 	return r
 }
 
-// plainWord matches words that a shell leaves unchanged.
+// plainWord matches words that a shell leaves unchanged. It is narrow: a word that is quoted
+// without need does no harm.
 var plainWord = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_./:=,+@%-]+$`) })
 
 // shellWord quotes a word for a shell of Unix if it needs quotes.

@@ -113,6 +113,8 @@ The same seed gives the same run, on any machine.`,
   slotwise sim --workload mix.yaml --cluster nodes=20,maps=4,reduces=2 --world hadoop-1.2 --set model.failure-rate=0.02
   slotwise sim --workload jobs.yaml --profiles wordcount.yaml --cluster nodes=20,maps=4,reduces=2 --policy fifo,fair`,
 		Args: noArgs,
+		// No addSettings: a variable that sets --seed or --policy unseen would change a published
+		// result.
 		RunE: func(c *cobra.Command, _ []string) error { return f.run(c) },
 	}
 	f.register(c)
@@ -146,7 +148,8 @@ func (f *simFlags) register(c *cobra.Command) {
 	completeWords(c, "references", append(study.References(), study.RefNone))
 }
 
-// registerScheduler declares the flags about the parameters and files of policies.
+// registerScheduler declares the flags about the parameters and files of policies. calibrate has
+// them, too, for the one policy of the traced cluster.
 func (f *simFlags) registerScheduler(c *cobra.Command) {
 	s := c.Flags()
 	s.StringArrayVar(&f.policySet, "policy-set", nil, "one parameter, `name=value`, of the policies that have it (repeatable)")
@@ -448,6 +451,8 @@ func (f *simFlags) readProfiles() ([]workload.Profile, error) {
 		if err != nil {
 			return nil, misuse("--profiles: %w", err)
 		}
+		// An earlier profile of an app is found first, so a file of changes goes before the file that it
+		// changes.
 		all = append(all, list...)
 	}
 	return all, nil

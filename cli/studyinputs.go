@@ -61,7 +61,8 @@ func (p pastJobs) Jobs(ctx context.Context) iter.Seq2[*workload.PastJob, error] 
 	}
 }
 
-// pastJob converts a job of a history.
+// pastJob converts a job of a history. It is here and not in the simulator, which knows no messages
+// of the wire.
 func pastJob(h *slotwisev1.HistoryJob) (*workload.PastJob, error) {
 	s := h.GetJob()
 	asked := &slotwisev1.JobSpec{} // by a job of which the history has no request: the defaults

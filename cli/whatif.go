@@ -75,6 +75,8 @@ part in the search. It recommends what is better beyond doubt; --apply installs 
 		Args: noArgs,
 	}
 	newUserCommand(c, true, f.ask)
+	// --policy-set and not --set, as for run: --set of slotwise policy is for a policy that is named
+	// there.
 	fl := c.Flags()
 	fl.StringVar(&f.policy, "policy", "", "another scheduling `policy` (slotwise policies lists them)")
 	fl.StringArrayVar(&f.set, "policy-set", nil, "one parameter of that policy, `name=value` (repeatable)")

@@ -188,7 +188,8 @@ func (a *pastAnswer) recommend(o search.Objective, g *sched.Registry, given map[
 	}
 }
 
-// settingsOf returns the settings that a policy has, the later ones with priority.
+// settingsOf returns the settings that a policy has, the later ones with priority. The others
+// belong to policies that it was compared with, and installing it with them would be refused.
 func settingsOf(g *sched.Registry, policy string, all ...map[string]string) map[string]string {
 	set := make(map[string]string)
 	info, err := g.Describe(policy)
@@ -207,7 +208,8 @@ func settingsOf(g *sched.Registry, policy string, all ...map[string]string) map[
 	return set
 }
 
-// installCommand returns the command line that installs a candidate.
+// installCommand returns the command line that installs a candidate. It is printed for a shell, so
+// values are quoted always: a composition or a list of queues has semicolons.
 func installCommand(c *search.Candidate) string {
 	words := []string{"slotwise policy", c.Policy}
 	for _, name := range slices.Sorted(maps.Keys(c.Set)) {

@@ -44,7 +44,6 @@ type Options struct {
 	// Sizes are sets of inputs. Each set is measured, and the profile is the
 	// median over all runs.
 	Sizes [][]string
-
 	// Runs is the number of runs on each set, after a first run that only warms
 	// up; 0 means 3.
 	Runs int

@@ -23,6 +23,8 @@ import (
 
 // Default validity of the authority's own certificate and of issued ones.
 const (
+	// The authority outlives five generations of certificates, so a yearly renewal needs no new authority on
+	// each machine.
 	authorityFor   = 5 * 365 * 24 * time.Hour
 	certificateFor = 365 * 24 * time.Hour
 )
@@ -121,6 +123,7 @@ func (a *Authority) Issue(name string, id Identity, hosts []string, valid time.D
 	if t.NotAfter.After(a.cert.NotAfter) {
 		t.NotAfter = a.cert.NotAfter
 	}
+	// No key encipherment: TLS 1.3 and the suites of 1.2 that are used sign only.
 	t.KeyUsage = x509.KeyUsageDigitalSignature
 	// Every role makes calls. Only masters and workers serve, so only their certificates are
 	// valid for a server: a user must not be able to pose as one.
@@ -161,6 +164,8 @@ func FilesIn(dir, name string) Files {
 // template returns a certificate with the fields that all certificates share. It is
 // valid from an hour ago, so that machines whose clocks are slow accept it.
 func template(name pkix.Name, valid time.Duration) (*x509.Certificate, error) {
+	// Random, because several machines may issue certificates with copies of the authority's key and share no
+	// counter.
 	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
 	if err != nil {
 		return nil, err
@@ -184,6 +189,7 @@ func writePair(disk durable.FS, dir, certName, keyName string, der []byte, key *
 		return err
 	}
 	keyPath := filepath.Join(dir, keyName)
+	// The key first: a certificate without its key would look complete in a list of the directory.
 	if err := writeNew(disk, keyPath, keyPEM); err != nil {
 		return err
 	}

@@ -17,6 +17,8 @@ import (
 // Limits on clients that are slow, by accident or on purpose.
 const (
 	headerTime = 10 * time.Second // for the TLS handshake, and for a request's header
+	// idleTime is far longer than the pauses of a worker, so its connection of frames stays open between two
+	// jobs.
 	idleTime   = 3 * time.Minute  // for the next request on a connection
 	bodyTime   = 30 * time.Second // for the next bytes of a request's body
 	answerTime = time.Minute      // for the client to accept the next bytes of a response
@@ -65,6 +67,8 @@ func NewServer(h http.Handler, g *Guard) *http.Server {
 		MaxHeaderBytes:    headerSize,
 		ConnState:         noteState,
 		HTTP2: &http.HTTP2Config{
+			// A client of a service with many waiting calls uses one connection. A worker's calls are frames and no
+			// streams.
 			MaxConcurrentStreams: 256,
 			SendPingTimeout:      30 * time.Second,
 			PingTimeout:          15 * time.Second,
@@ -115,6 +119,7 @@ type idleLimitedBody struct {
 
 // Read implements io.Reader.
 func (b *idleLimitedBody) Read(p []byte) (int, error) {
+	// The errors of deadlines are dropped: the connection is gone then, and the read next to them reports it.
 	_ = b.c.SetReadDeadline(time.Now().Add(bodyTime))
 	n, err := b.ReadCloser.Read(p)
 	_ = b.c.SetReadDeadline(time.Time{})

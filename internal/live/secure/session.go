@@ -30,6 +30,8 @@ func DeriveSessionKey(masterKey []byte, session string) []byte {
 	return mac(masterKey, "session", session)
 }
 
+// Without the separator two lists of parts could give one text, and a signature of one request would fit
+// another one.
 // mac returns the HMAC of the parts, none of which contains a zero byte.
 func mac(key []byte, parts ...string) []byte {
 	h := hmac.New(sha256.New, key)
@@ -39,6 +41,8 @@ func mac(key []byte, parts ...string) []byte {
 
 // SignRequest adds a signature with the key of the worker's session to a request.
 func SignRequest(r *http.Request, key []byte) {
+	// The worker remembers no nonces. A request that is sent twice reads the same log twice, and the nonce keeps
+	// an answer from fitting a later request.
 	nonce := rand.Text()
 	r.Header.Set(signatureHeader, nonce+":"+hex.EncodeToString(mac(key, "request", nonce, r.Method, r.URL.RequestURI())))
 }
@@ -48,6 +52,8 @@ func SignRequest(r *http.Request, key []byte) {
 func VerifyResponse(resp *http.Response, key []byte) bool {
 	nonce, _, _ := strings.Cut(resp.Request.Header.Get(signatureHeader), ":")
 	got, err := hex.DecodeString(resp.Header.Get(signatureHeader))
+	// The body is not covered. Who can change it on the way could read it, too: between machines TLS protects
+	// both.
 	return err == nil && hmac.Equal(got, mac(key, "response", nonce, resp.Request.Method, resp.Request.URL.RequestURI()))
 }
 

@@ -34,6 +34,7 @@ func (q *ListQuery) matches(id, name, user, pool string, state slotwisev1.JobSta
 // Only jobs of the page cost a status and a wait reason.
 func (c *Core) List(q ListQuery) (page []*slotwisev1.JobStatus, total int) {
 	q.Text = strings.ToLower(q.Text)
+	// Functions and not statuses: a list of ten thousand jobs shows fifty.
 	var describe, ended []func() *slotwisev1.JobStatus
 	// Sorted, because pages must not overlap or skip jobs, and a walk over a map has no order.
 	for _, id := range slices.Sorted(maps.Keys(c.jobs)) {
@@ -80,6 +81,7 @@ func (c *Core) List(q ListQuery) (page []*slotwisev1.JobStatus, total int) {
 		describe = append(describe, ended...)
 	}
 	total = len(describe)
+	// The offset comes from the address of a page and may be any number.
 	from := min(max(0, q.Offset), total)
 	for _, d := range describe[from:min(from+q.Limit, total)] {
 		page = append(page, d())
@@ -119,6 +121,7 @@ func (c *Core) Use() Use {
 	}
 	// Joins and losses of nodes and ends of jobs change the picture without a revision of any
 	// job that is still listed.
+	// Sums may collide, which costs one refresh of a page that a later change brings.
 	u.Revision = int64(u.Alive + u.Nodes + len(c.live))
 	for _, j := range c.live {
 		u.Revision += j.revision

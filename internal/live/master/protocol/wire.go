@@ -37,6 +37,7 @@ func wireState(s job.State) slotwisev1.JobState {
 		return slotwisev1.JobState_JOB_STATE_SUCCEEDED
 	case job.Failed:
 		return slotwisev1.JobState_JOB_STATE_FAILED
+	// To users both are the same wait, for the storage. The final state says how the job ended.
 	case job.Committing, job.Aborting:
 		return slotwisev1.JobState_JOB_STATE_COMMITTING
 	}
@@ -115,6 +116,7 @@ var attemptStates = map[slotwisev1.AttemptState]job.AttemptState{
 // ParseHeartbeat checks a heartbeat. The caller fills in Call.
 func ParseHeartbeat(r *slotwisev1.HeartbeatRequest) (*Heartbeat, error) {
 	hb := &tracker.Heartbeat{}
+	// Values are clamped and not refused: a worker whose kernel reports nonsense must still be able to work.
 	// Without a measurement the load stays zero, which policies read as unknown.
 	if l := r.Load; l.GetKnown() {
 		hb.Load = cluster.Load{
@@ -130,6 +132,7 @@ func ParseHeartbeat(r *slotwisev1.HeartbeatRequest) (*Heartbeat, error) {
 			hb.Load.SwapFree = 1 - fraction(l.Swap)
 		}
 	}
+	// One bad report refuses the whole heartbeat. Skipping it would acknowledge an end that was not taken in.
 	for _, w := range r.Reports {
 		id, err := job.ParseAttempt(w.Attempt)
 		if err != nil {
@@ -183,6 +186,7 @@ func CoreSpec(s *slotwisev1.JobSpec) (job.Spec, error) {
 	if s.Synthetic > 0 {
 		spec.Splits = make([]job.Split, s.Synthetic)
 	}
+	// Only the fields that scheduling reads. The URIs stay in the spec, which the tracker does not see.
 	for _, p := range s.Splits {
 		spec.Splits = append(spec.Splits, job.Split{Hosts: p.Hosts, Bytes: p.Bytes})
 	}

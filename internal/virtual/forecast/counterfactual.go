@@ -93,6 +93,7 @@ func WouldKeep(cfg Config, s *State, id job.ID, kept func(*Forecast) bool) ([]Co
 		return err == nil && kept(f), err
 	}
 	found, err := higher(j, keeps)
+	// Without a live node there is none that a further one could equal (changeNodes).
 	if err != nil || len(s.Nodes) == 0 {
 		return found, err
 	}
@@ -105,6 +106,7 @@ func WouldKeep(cfg Config, s *State, id job.ID, kept func(*Forecast) bool) ([]Co
 
 // higher returns the lowest priority above the job's own with which enough holds, if there is one.
 func higher(j *LiveJob, enough func(Variant) (bool, error)) ([]Counterfactual, error) {
+	// From the lowest on, because a user should not take more from others than is needed.
 	for p := j.Priority + 1; p <= job.VeryHigh; p++ {
 		if ok, err := enough(Variant{Priorities: []NewPriority{{j.ID, p}}}); err != nil {
 			return nil, err

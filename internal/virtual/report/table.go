@@ -209,6 +209,8 @@ func Family(pairs []collect.Pair) string {
 }
 
 // faulty returns the policies whose runs all failed.
+// Policies of which some seeds ran are in the tables with the means of these, and a line below the tables
+// names the failed ones.
 func faulty(faults []Fault, groups [][]*collect.Report) []string {
 	var names []string
 	for _, f := range faults {

@@ -151,6 +151,8 @@ func folderFiles(folder string) ([]workload.File, error) {
 		if err != nil || d.IsDir() || strings.HasPrefix(d.Name(), ".") || strings.HasSuffix(d.Name(), ".crc") {
 			return err
 		}
+		// Opened one after the other by the importer, or a folder of thousands of logs would use up the file
+		// handles.
 		files = append(files, workload.File{Name: path, Open: func() (io.ReadCloser, error) { return Open(path) }})
 		return nil
 	})
@@ -193,6 +195,7 @@ func Open(path string) (io.ReadCloser, error) {
 // form nodes=20,maps=4,reduces=2. Errors begin with "cluster".
 func ReadCluster(spec string) (workload.Cluster, error) {
 	name, changes := spec, ""
+	// A file first: an existing file may have a name that looks like the short form.
 	file, err := os.Open(spec)
 	if err != nil {
 		// nodes.json,maps=4: a name with changes. In the short form the part before the first comma has an =.
@@ -303,6 +306,7 @@ func (p *Policies) Check() error {
 // accepts configurations of that type.
 func reconfigure(p sched.Policy, conf any) (bool, error) {
 	accepted := false
+	// Each part that takes configurations, since a composition may mix Hadoop's parts.
 	for _, r := range sched.HooksOf(p).Configs {
 		ok, err := r.Reconfigure(conf)
 		if err != nil {

@@ -96,6 +96,7 @@ func Equip(reference string, cfg *sim.Config) (err error) {
 		cfg.Policy, err = policies.Build(reference, sched.Options{Seed: cfg.Seed})
 		return err
 	}
+	// With several groups each could be divided in another way, which optimum does not search.
 	if len(cfg.Cluster.Groups) != 1 {
 		return fmt.Errorf("the best static split is for clusters with one group of nodes, and this one has %d", len(cfg.Cluster.Groups))
 	}
@@ -119,6 +120,7 @@ func Equip(reference string, cfg *sim.Config) (err error) {
 // study's cluster is left out with a warning.
 func (s *Study) addReferences() {
 	for _, name := range s.cfg.References {
+		// The bound is computed from the jobs (BoundOf) and is no run.
 		if name == RefBound || name == RefNone {
 			continue
 		}

@@ -137,6 +137,8 @@ func find(name string) (*Key, error) {
 			return &keys[i], nil
 		}
 	}
+	// The command line and the axes of a study set single values. A name that does exist must not get the
+	// answer "unknown".
 	if name == "crashes" || name == "stops" || name == "slow" || name == "background" {
 		return nil, fmt.Errorf("%s: is a list, which only a world file can have", name)
 	}
@@ -196,6 +198,7 @@ func (r *reader) base(root *yaml.Node) {
 	if root.Kind != yaml.MappingNode {
 		return
 	}
+	// Content is key, value, key, value.
 	for i := 0; i+1 < len(root.Content); i += 2 {
 		if root.Content[i].Value == "base" {
 			m, err := Lookup(root.Content[i+1].Value)
@@ -224,6 +227,7 @@ func (r *reader) mapping(n *yaml.Node, prefix string) {
 			r.fail(key, "%s: is here twice", name)
 			continue
 		}
+		// By the full name: straggler.factor and a group straggler with factor are one parameter.
 		r.seen[name] = true
 		switch {
 		// base has read it before all others, wherever it is in the file.
@@ -308,6 +312,7 @@ func (r *reader) stop(_ *yaml.Node, fields map[string]string) error {
 
 // slow reads an entry of slow.
 func (r *reader) slow(_ *yaml.Node, fields map[string]string) error {
+	// An entry without a factor names a node and slows nothing.
 	x := sim.Slow{Factor: 1}
 	err := take(fields, map[string]func(string) error{"node": parseNode(&x.Node), "factor": parseNumber(&x.Factor, 1e-6, 1e6)})
 	r.model.Slow = append(r.model.Slow, x)

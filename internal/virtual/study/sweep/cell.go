@@ -222,6 +222,7 @@ func (c *Cell) prepare(g *ground, store *Store, stop func() error) error {
 	if err != nil {
 		return err
 	}
+	// A copy of the jobs at this load; the tasks are shared with all other loads.
 	jobs := scaled(base, c.Load)
 	if g.alone, err = c.alone(jobs, store, stop); err != nil {
 		c.draw().release()
@@ -351,6 +352,7 @@ func (c *Cell) equip(cfg *sim.Config) (err error) {
 }
 
 // known replaces NaN, which JSON does not have, by -1, in place.
+// -1 is possible because all these numbers are times, which are never negative.
 func known(values []float64) []float64 {
 	for i, v := range values {
 		if v != v {

@@ -126,6 +126,7 @@ func (r *Result) Plots() []Plot {
 			for _, at := range r.planes(c.name) {
 				n++
 				file := strings.ReplaceAll(name, ".", "-")
+				// Numbered only if there are several: a study of one place has a file slowdown-p95.svg.
 				if len(p.clusters)*len(r.planes(c.name)) > 1 {
 					file = fmt.Sprintf("%s-%d", file, n)
 				}
@@ -188,6 +189,8 @@ func (r *Result) chart(k int, at point) report.Chart {
 			}
 		}
 		c.X, c.Series = "", []report.Series{bars}
+		// With the references: one that is a hundredth of all policies would leave a linear plot of equal
+		// bars.
 		c.LogY = wide(append(slices.Clone(bars.Y), limits(c.Limits)...))
 		return c
 	}
@@ -244,6 +247,7 @@ func (r *Result) scaleChart(k int, at point, c report.Chart) report.Chart {
 		places = append(places, at)
 	}
 	r.over(&c, k, places)
+	// A policy without any run would have a legend entry and no bar.
 	c.Series = slices.DeleteFunc(c.Series, func(x report.Series) bool {
 		return !slices.ContainsFunc(x.Y, func(y float64) bool { return !math.IsNaN(y) })
 	})

@@ -122,6 +122,7 @@ func (p *Plan) readClusters() error {
 
 // readCluster adds the clusters of an entry.
 func (p *Plan) readCluster(a *ClusterAxis) error {
+	// Without a spec the axes make the whole cluster; change then demands slots.
 	base := workload.Cluster{Racks: 1, Groups: []workload.NodeGroup{{Name: "node", Count: 1}}}
 	name := ""
 	if a.Spec != "" {
@@ -237,6 +238,7 @@ func (p *Plan) readScales() error {
 	p.scales = p.Spec.Autoscale
 	for _, text := range p.scales {
 		for _, c := range p.clusters {
+			// For every cluster, since min may exceed the nodes of a small one.
 			if _, err := scaleOf(text, &c.cluster); err != nil {
 				return fmt.Errorf("autoscale: %s on %s: %w", text, c.name, err)
 			}
@@ -308,6 +310,7 @@ func (p *Plan) readPolicies() error {
 
 // configure gives a policy one of Hadoop's files, if it accepts the file, and returns how
 // many policies do.
+// Its errors are dropped on purpose: if no policy takes the file, the caller reports the first policy's error.
 func (p *Plan) configure(q *policyPoint, file string, use func(string) ([]string, error)) int {
 	if file == "" {
 		return 0
@@ -458,6 +461,8 @@ func (p *Plan) fillPoint(at Cell) error {
 		}
 		for _, q := range p.policies {
 			cell := at
+			// The text as well as the settings: max is the number of nodes, so one text is another config on
+			// each cluster, and points of the grid are found by the text.
 			cell.policy, cell.scale, cell.Autoscale = q, cfg, scale
 			cell.Key = cell.digest()
 			p.Cells = append(p.Cells, &cell)
@@ -569,6 +574,7 @@ func settings(set map[string]any) ([]map[string]string, error) {
 
 // combinations returns every choice of one value for each name, in the order of names and
 // values.
+// The last name varies fastest, so rows of one value of the first name are together.
 func combinations(axes map[string][]string) []map[string]string {
 	all := []map[string]string{{}}
 	for _, name := range slices.Sorted(maps.Keys(axes)) {

@@ -241,6 +241,7 @@ type pointRuns struct {
 func (x *pointRuns) read(store *Store, i int) error {
 	c, o := x.result.plan.Cells[i], new(Outcome)
 	if ok, err := store.load(c.Key, o); err != nil || !ok {
+		// Run has ended without an error, so somebody has removed or changed the file meanwhile.
 		return fmt.Errorf("%s: the result is missing: %w", c.Describe(), err)
 	}
 	x.rows, x.outcomes = append(x.rows, i), append(x.outcomes, o)
@@ -266,6 +267,8 @@ func (x *pointRuns) read(store *Store, i int) error {
 }
 
 // lookUp finds the times alone and the jobs of the cell's seed.
+// The jobs are drawn again for each seed of a point and released at once: Result needs their submissions and
+// times alone, and a study may have thousands of points.
 func (x *pointRuns) lookUp(store *Store, c *Cell) error {
 	d := c.draw()
 	base, err := d.hold()
@@ -328,6 +331,8 @@ func (c *Cell) row(o *Outcome) *Row {
 		r.Maps += int64(g.Count * g.MapSlots)
 		r.Reduces += int64(g.Count * g.ReduceSlots)
 	}
+	// A table must have the same columns in all rows: an unknown value is an empty cell and not a missing
+	// one.
 	for i, to := range r.fields() {
 		m := collect.Measures[i]
 		// A bound has no value for most measures, and 0 would be a very good one.

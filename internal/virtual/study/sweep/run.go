@@ -34,6 +34,8 @@ const (
 )
 
 // estimate returns the memory that the run of a cell needs beside the list of jobs.
+// It counts all jobs as alive at once, whatever the load: the system would kill the whole study for one run
+// that was estimated too low.
 func (c *Cell) estimate() int64 {
 	d := c.draw()
 	if c.policy.reference == study.RefBound {

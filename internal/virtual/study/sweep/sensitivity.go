@@ -125,6 +125,7 @@ func (p point) place() string {
 }
 
 // conclusion says which policies keep their ranks.
+// Ranks and not values: values differ between worlds anyway, and a reader chooses by the order.
 func (s *Sensitivity) conclusion() string {
 	var steady []string
 	for i := range s.Policies {

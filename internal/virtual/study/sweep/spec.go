@@ -192,6 +192,7 @@ func nameOr(n *yaml.Node, name *string, all any) error {
 
 // strict decodes a mapping into a struct and rejects keys that it does not have. The
 // option KnownFields of a decoder does not reach into UnmarshalYAML.
+// Every mapping with fixed keys goes through here, so no key is ignored anywhere.
 func strict(n *yaml.Node, into any) error {
 	if n.Kind != yaml.MappingNode {
 		return fmt.Errorf("line %d: should be a name or a mapping", n.Line)
@@ -237,6 +238,7 @@ func Keys() (top []Key, nested map[string][]Key) {
 }
 
 // settings returns all keys with their values, defaults filled in, for a record.
+// By reflection, so a new key is in the record without further code.
 func (s *Spec) settings() []report.Setting {
 	var list []report.Setting
 	v := reflect.ValueOf(*s)
@@ -312,6 +314,7 @@ func (s *Spec) fill() error {
 	if s.Seeds.Count == 0 {
 		s.Seeds = Seeds{1, 1}
 	}
+	// An entry without a name, which readWorlds takes for the default world.
 	if len(s.Worlds) == 0 {
 		s.Worlds = []WorldAxis{{}}
 	}

@@ -45,6 +45,8 @@ func OpenStore(dir string) (*Store, error) {
 	case len(entries) > 0 && !slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return e.Name() == cellsDir }):
 		return nil, fmt.Errorf("%s: is not empty and holds no study; name another directory", dir)
 	}
+	// The directory of cells is made first of all: a study that is interrupted before its first cell is a
+	// study's directory from then on.
 	return StoreAt(dir), durable.MkdirAll(durable.OS(), filepath.Join(dir, cellsDir), 0o777)
 }
 
@@ -85,6 +87,8 @@ var saves atomic.Int64
 // temporary files differ, and the results are equal.
 func (s *Store) save(key string, v any) error {
 	path := s.path(key)
+	// The number of the process, because another process may save the same key, and a counter for the
+	// goroutines of this one.
 	temp := fmt.Sprintf("%s.%d-%d%s", path, os.Getpid(), saves.Add(1), durable.TempSuffix)
 	return durable.Publish(durable.OS(), temp, path, 0o666, func(w io.Writer) error {
 		z := gzip.NewWriter(w)

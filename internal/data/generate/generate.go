@@ -74,6 +74,7 @@ func (p Params) Int(name string, min int64) (int64, error) {
 // Float returns a parameter as a number.
 func (p Params) Float(name string) (float64, error) {
 	f, err := strconv.ParseFloat(p[name], 64)
+	// NaN parses, and every comparison with a bound would be false.
 	if err != nil || f != f {
 		return 0, fmt.Errorf("parameter %s: %q is not a number", name, p[name])
 	}
@@ -82,6 +83,9 @@ func (p Params) Float(name string) (float64, error) {
 
 // Run makes a data set of kind k. It fills in default parameters and rejects
 // unknown ones.
+//
+// A parameter that is unknown is an error and not ignored, because a typing error would make another data set
+// under the name that the user expects.
 func (k Kind) Run(ctx context.Context, o Options) error {
 	if o.Size < 0 {
 		return fmt.Errorf("size %d is negative", o.Size)

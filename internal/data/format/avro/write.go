@@ -28,6 +28,8 @@ func codecOf(name string) (ocf.Codec, error) {
 	case "snappy":
 		return ocf.SnappyCodec(), nil
 	case "zstd":
+		// One task has one core. By default the library keeps an encoder for each core of the machine, for each
+		// file.
 		return ocf.ZstdCodec([]zstd.EOption{zstd.WithEncoderConcurrency(1)}, []zstd.DOption{zstd.WithDecoderConcurrency(1)})
 	}
 	return nil, nil
@@ -112,6 +114,7 @@ func (w *writer) WriteRow(row []format.Value) error {
 			b = append(binary.AppendVarint(b, int64(len(v.Bytes))), v.Bytes...)
 		}
 	}
+	// append may have moved the bytes. Keeping the larger array saves an allocation for each later row.
 	w.datum = b
 	// The datum is encoded here and not by the library's Encode: that takes a map or struct for each row, by
 	// reflection.

@@ -61,7 +61,11 @@ func (c clientService) SetPolicy(ctx context.Context, r *slotwisev1.SetPolicyReq
 	if err := protocol.CheckPolicy(r.Name, r.Set); err != nil {
 		return nil, rpcError(err)
 	}
-	resp, err := c.m.setPolicy(ctx, r.Name, r.Set)
+	var resp *slotwisev1.SetPolicyResponse
+	err := c.m.hadoop.Replace(func() (err error) {
+		resp, err = c.m.setPolicy(ctx, r.Name, r.Set)
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}

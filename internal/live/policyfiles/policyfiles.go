@@ -132,9 +132,8 @@ func (f *Files) applyQueues(b []byte) ([]hadoopconf.Warning, error) {
 	}
 	// Last, so that what the user has set himself wins over the file.
 	maps.Copy(set, f.set)
-	// If another policy is installed between the two calls, SetPolicy would bring the old one back. Load and
-	// look hold the lock, and a user who sets a policy calls Again afterwards, which applies the files to his
-	// policy.
+	// Between the two calls no user installs another policy, which SetPolicy would replace by the old one:
+	// Replace waits for the lock that the callers of load hold.
 	return append(warnings, more...), f.target.SetPolicy(f.target.Policy(), set)
 }
 
@@ -150,12 +149,28 @@ func (f *Files) Load() error {
 	return errors.Join(errs...)
 }
 
+// Replace calls install, which installs another policy, while no file is applied. If install succeeds, the next
+// check applies all files, as after Again.
+func (f *Files) Replace(install func() error) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	err := install()
+	if err == nil {
+		f.again()
+	}
+	return err
+}
+
 // Again makes the next check apply all files, because the policy was replaced. A file that is
 // invalid by then is applied in its last valid version: a new policy must not lose the pools
 // of the former one to a mistake in the file.
 func (f *Files) Again() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.again()
+}
+
+func (f *Files) again() {
 	for _, x := range f.mu.list {
 		// seen is forgotten, so the next load reads the file although it has not changed.
 		x.seen, x.renew = nil, true

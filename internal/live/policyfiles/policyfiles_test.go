@@ -5,7 +5,9 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/slotwise/slotwise/policies/hadoop/fair"
 )
@@ -91,5 +93,48 @@ func TestUnreadableVersion(t *testing.T) {
 	f.look()
 	if f.mu.list[0].seen != nil {
 		t.Error("a version that was not read counts as seen")
+	}
+}
+
+// replacing is a cluster whose user installs the policy fair while a changed file of queues is applied.
+type replacing struct {
+	conf
+	files  *Files
+	policy string
+	user   sync.WaitGroup
+	asked  int
+}
+
+// Policy lets the user begin at the second call, which applyQueues makes just before it installs the policy again.
+func (r *replacing) Policy() string {
+	if r.asked++; r.asked == 2 {
+		r.user.Go(func() {
+			_ = r.files.Replace(func() error { r.policy = "fair"; return nil })
+		})
+		time.Sleep(10 * time.Millisecond)
+	}
+	return "capacity"
+}
+
+func (r *replacing) SetPolicy(spec string, _ map[string]string) error {
+	r.policy = spec
+	return nil
+}
+
+// TestReplacedMeanwhile installs another policy while a file is applied to the former one: the new policy stays.
+func TestReplacedMeanwhile(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "queues.xml")
+	text := "<configuration><property><name>mapred.capacity-scheduler.queue.a.capacity</name><value>100</value></property></configuration>"
+	if err := os.WriteFile(file, []byte(text), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	r := &replacing{}
+	r.files = New(r, nil, "", file, nil, func(text string) { t.Log(text) })
+	if err := r.files.Load(); err != nil {
+		t.Fatal(err)
+	}
+	r.user.Wait()
+	if r.asked != 2 || r.policy != "fair" {
+		t.Errorf("the policy is %s after %d calls", r.policy, r.asked)
 	}
 }

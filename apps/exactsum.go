@@ -71,10 +71,18 @@ func (s *exactSum) over(n int64) float64 {
 		sum.Lsh(&sum, 32)
 		sum.Add(&sum, limb.SetInt64(s.limbs[i]))
 	}
-	// A fraction and no big.Float: a quotient of 53 bits that is less than the smallest normal number would be
-	// rounded again to the fewer bits of a float64 there.
-	var unit big.Int
-	unit.Lsh(unit.SetInt64(n), -sumUnit)
-	q, _ := new(big.Rat).SetFrac(&sum, &unit).Float64()
-	return q
+	// Two bits more than the unit of the sum, which is also the last bit of the smallest numbers, and whether anything is
+	// left. So one rounding, of q to a float64, gives the nearest number, also below the smallest normal one.
+	var rest big.Int
+	q, _ := sum.Lsh(&sum, 2).QuoRem(&sum, limb.SetInt64(n), &rest)
+	negative := q.Sign() < 0 || rest.Sign() < 0
+	if q.Abs(q); rest.Sign() != 0 {
+		q.SetBit(q, 0, 1)
+	}
+	x := new(big.Float).SetInt(q) // exact: as precise as the integer is long
+	mean, _ := x.SetMantExp(x, sumUnit-2).Float64()
+	if negative {
+		return -mean
+	}
+	return mean
 }

@@ -197,7 +197,7 @@ const compressFrom = 1 << 10
 
 // write sends a body, compressed if the client accepts it.
 func write(w http.ResponseWriter, r *http.Request, status int, body []byte) {
-	// Also on short answers, or a proxy would hand a compressed answer to a client that cannot read it.
+	// Also on short answers: a page's next answer may be a long one, and all answers of an address must agree.
 	w.Header().Add("Vary", "Accept-Encoding")
 	if len(body) < compressFrom || !strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
 		w.WriteHeader(status)

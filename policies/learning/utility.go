@@ -95,7 +95,7 @@ func LiteralUtility(promised, allocated float64) float64 {
 // PriorityUtility returns 4 to the power of the priority.
 func PriorityUtility(priority int) float64 {
 	u := 1.0
-	// By multiplication, because powers of 4 are exact and equal priorities must give equal utilities.
+	// By multiplication, which is exact: the last bits of math.Pow may differ between machines.
 	for ; priority > 0; priority-- {
 		u *= 4
 	}

@@ -257,8 +257,8 @@ func (r *sequence) marker(at int64) error {
 	if _, err := io.ReadFull(r.in, sync[:]); err != nil {
 		return early(err)
 	}
-	// A wrong length before it leads here, too: it makes the reader take -1 out of some value. So this is the
-	// check of a format that has no checksums.
+	// The format has no checksums: this comparison alone notices a reader that has lost its place and takes -1
+	// within a value for the escape.
 	if sync != r.sync {
 		return errors.New("the file is corrupt: the sync marker is wrong")
 	}

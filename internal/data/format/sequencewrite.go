@@ -88,8 +88,7 @@ func (s *sequenceWriter) WriteRow(row []Value) error {
 	before := len(s.buf)
 	// Before the record and not behind it: a reader of a part of the file begins at a marker, with a
 	// whole record.
-	// Only divided reading needs these markers. Without one a file would be one group, and one task would
-	// read it all.
+	// Without markers a file could not be divided, and one task would read it all.
 	if s.since >= syncEvery {
 		s.buf = append(append(s.buf, escape...), s.sync[:]...)
 		s.since = 0
@@ -167,8 +166,7 @@ func (s *sequenceWriter) compressor(w io.Writer) (io.WriteCloser, error) {
 
 // Close implements Rows.
 func (s *sequenceWriter) Close() error {
-	// A file without records is its header. An empty block would be valid but, for a reader, a block of 0
-	// records.
+	// A file without records is its header alone, as Hadoop writes it.
 	if s.records > 0 {
 		return s.writeBlock()
 	}

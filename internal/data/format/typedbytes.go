@@ -39,7 +39,7 @@ const (
 const maxTypedRecord = 256 << 20
 
 // maxTypedDepth bounds the vectors, lists and maps inside each other.
-// Each level is a call of appendTyped. A command that prints zeros by mistake, or means harm, must not
+// Each level is a call of appendTyped. A command that prints tabs, which begin lists, or means harm, must not
 // exhaust the stack.
 const maxTypedDepth = 100
 
@@ -178,7 +178,7 @@ func (r *TypedReader) close() bool {
 func (r *TypedReader) head(b []byte) (size, values int64, err error) {
 	switch t := b[0]; {
 	case t == typedByte, t == typedBool:
-		// The case list is in the order of the type bytes. Sizes include the type byte.
+		// Sizes include the type byte.
 		return 2, 0, nil
 	case t == typedInt, t == typedFloat:
 		return 5, 0, nil

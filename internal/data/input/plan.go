@@ -404,7 +404,7 @@ func (p *planner) open(f *found, look func(storage.File, *content) error) (c con
 // without reading records, so a wrong column or a damaged header is an error before the job
 // starts, also in an input of one file.
 func (p *planner) findFirst(files []found) error {
-	// Only lines can come from records with columns.
+	// Other formats, such as whole files, have no columns.
 	if !p.opts.Format.lines() || p.spec().Name == format.Text {
 		return nil
 	}

@@ -192,7 +192,8 @@ func (r *runner) sendProgress() (stop func()) {
 // ticks grows as long as the attempt is alive, even without progress.
 // Bytes that a reduce has fetched count.
 func (r *runner) ticks() uint64 {
-	// Ticks and not the fraction: a mapper that works on one huge record has no progress and is alive.
+	// Ticks and not the fraction: a mapper of a small block with costly records has no progress between
+	// blocks and is alive.
 	n := r.meter.Ticks.Load()
 	if r.inputs != nil {
 		n += r.inputs.ticks()

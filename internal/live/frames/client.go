@@ -17,9 +17,9 @@ import (
 	"github.com/slotwise/slotwise/proto/slotwise/v1/slotwisev1connect"
 )
 
+// Client makes a worker's calls. It is safe for concurrent use.
 // It never repeats a call by itself: a worker's retry loop decides, because only that one knows whether the
 // worker is stopping, and which master comes next.
-// Client makes a worker's calls. It is safe for concurrent use.
 type Client struct {
 	slotwisev1connect.WorkerServiceClient // of the calls that are requests of their own
 	// The same transport as for requests, so the frames have its certificates and token.

@@ -43,9 +43,9 @@ const (
 	Protocol = "slotwise-calls"
 )
 
+// HeadSize is the number of bytes before the message of a frame.
 // There is no checksum: TCP has one, and TLS a better one. A frame that cannot be decoded ends the
 // connection.
-// HeadSize is the number of bytes before the message of a frame.
 const HeadSize = 12
 
 // Head precedes the message of a frame.

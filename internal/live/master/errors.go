@@ -18,9 +18,9 @@ func fault(code connect.Code, format string, args ...any) error {
 	return connect.NewError(code, fmt.Errorf(format, args...))
 }
 
+// codes maps the core's error codes to the RPC system's.
 // The core imports no RPC system, so the fault runs need none either. A code that is missing here would
 // become 0, which the RPC system treats as unknown.
-// codes maps the core's error codes to the RPC system's.
 var codes = map[protocol.Code]connect.Code{
 	protocol.InvalidArgument:    connect.CodeInvalidArgument,
 	protocol.NotFound:           connect.CodeNotFound,

@@ -28,9 +28,9 @@ import (
 // the others: a file when it is needed, the history whenever a leader is elected. A new master gets
 // both before it votes, because majorities with it might share no other master with the earlier ones.
 
-// It is longer than peerTimeout, because the receiver syncs its disk before it answers.
 // copyTimeout limits the time in which another master must store an entry of the history, or a
 // file of a few MiB.
+// It is longer than peerTimeout, because the receiver syncs its disk before it answers.
 const copyTimeout = 10 * time.Second
 
 // withMajority calls send for each other master that votes at once, and returns nil when a majority
@@ -211,11 +211,10 @@ func (s mastersService) check(group string) error {
 	return nil
 }
 
-// waiting counts down to 0 and below: with need 1 of four masters, three more may answer.
 // A pull is the search of one master for the entries of the history that it lacks.
 type pull struct {
 	cancel  context.CancelFunc
-	waiting atomic.Int32           // masters whose answer is still needed
+	waiting atomic.Int32           // masters whose answer is still needed; below 0 if more have answered
 	problem atomic.Pointer[string] // the last error of a master whose history could not be read; nil without one
 }
 
@@ -375,9 +374,9 @@ type keptFiles struct {
 	list map[string]bool
 }
 
+// mostKept bounds the list; a longer one begins anew.
 // Ten thousand names take about a megabyte, and a cluster that ships more programs between two changes of the
 // members sends a few files twice.
-// mostKept bounds the list; a longer one begins anew.
 const mostKept = 10_000
 
 func (k *keptFiles) add(sha string) {

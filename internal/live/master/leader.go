@@ -76,9 +76,9 @@ func (m *Master) notLeader() error {
 	return notLeaderError(r)
 }
 
+// mayLead reports whether this master leads and its lease has not ended.
 // Unlike notLeader it looks at the clock: a leader that was stopped takes itself for one until the loop has
 // read the other masters' messages. Load balancers and Missing must not believe it.
-// mayLead reports whether this master leads and its lease has not ended.
 func (m *Master) mayLead() bool {
 	r := m.role.Load()
 	return r != nil && r.leads && m.cfg.clock() < time.Duration(m.lease.Load())

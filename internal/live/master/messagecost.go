@@ -31,6 +31,7 @@ var errNested = fmt.Errorf("the message is refused: its parts are nested more th
 const (
 	// These constants are upper bounds of what Go's decoder allocates: TestMessageCost decodes every field of every
 	// message and compares.
+
 	// elementCost is the memory in bytes of an element of a list beside the bytes of its
 	// text: its header in a list that grows and leaves smaller ones behind as garbage, and the
 	// allocator's rounding. Lists of bytes have the largest headers.

@@ -32,9 +32,9 @@ import (
 // 64 KiB of gzip take a third of a second to estimate. So a request has a place (places.go)
 // while its message is estimated and decompressed, and none while it waits for a room.
 
-// Heartbeats and most questions are shorter, so they never wait behind the uploads of large jobs.
 // smallMessage is the length in bytes up to which a message needs no room while it
 // arrives.
+// Heartbeats and most questions are shorter, so they never wait behind the uploads of large jobs.
 const smallMessage = 32 << 10
 
 // roomPatience limits the time for which a request waits for room.
@@ -150,9 +150,9 @@ func (q *messages) receive(w http.ResponseWriter, r *http.Request, user string) 
 	if err != nil {
 		return nil, err
 	}
-	// Three times: the decompressed message here, and the buffer there with up to twice its length.
 	// The RPC system copies the message into another buffer, whose capacity grows by
 	// doubling.
+	// Three times: the decompressed message here, and the buffer there with up to twice its length.
 	need := memory + 3*size
 	if !compressed {
 		need = memory + 2*size

@@ -15,21 +15,21 @@ import (
 
 // Bounds of the messages to one other master.
 const (
-	// peerTimeout is twice the default Election: after one Election without messages the group has another
-	// leader, so a longer call delivers messages of a term that is over. Large calls get time by their
-	// size.
 	peerQueue   = 4096            // messages; more are dropped, and raft sends them again
 	peerBatch   = 8 << 20         // bytes in one call, except for a message that is larger
 	peerTimeout = 2 * time.Second // of a call
 	peerRate    = 1 << 20         // bytes a second that a large call may take at least
+	// peerTimeout is twice the default Election: after one Election without messages the group has another
+	// leader, so a longer call delivers messages of a term that is over. Large calls get time by their
+	// size.
 	// maxExchange bounds one message. The largest has one entry of the journal.
 	maxExchange = 1 << 30
 )
 
+// peers sends messages to the other masters, to each in order and beside the loop.
 // One goroutine for each member, because a frozen one keeps its calls for peerTimeout, and the others'
 // heartbeats must not be delayed by that. A goroutine stays after its member was removed: there are few, and the id
 // may still be answered from contacts.
-// peers sends messages to the other masters, to each in order and beside the loop.
 type peers struct {
 	m  *Master
 	mu struct {

@@ -137,8 +137,8 @@ func checkManifest(r io.Reader, want string) error {
 	return nil
 }
 
-// The copy goes nowhere: Copy reads all files and verifies their batches, as a start does.
 // checkJournal verifies the restored journal.
+// The copy goes nowhere: Copy reads all files and verifies their batches, as a start does.
 func checkJournal(disk durable.FS, dir string) error {
 	return journal.Copy(disk, filepath.Join(dir, journalDir), func(string, int64, io.Reader) error { return nil })
 }

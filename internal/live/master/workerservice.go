@@ -18,8 +18,8 @@ type workerService struct{ m *Master }
 
 var _ slotwisev1connect.WorkerServiceHandler = workerService{}
 
-// A minute, like the idle time after which gateways usually close a connection.
 // maxWait is the longest time for which a request is held.
+// A minute, like the idle time after which gateways usually close a connection.
 const maxWait = time.Minute
 
 // waitFor returns for how long a request with this wait_ms is held.

@@ -49,8 +49,8 @@ func newConnections(l *net.TCPListener, total int64, log *slog.Logger) *connecti
 	return c
 }
 
-// At least 8, so that a process with few descriptors answers at all.
 // mostConnections returns the number of connections that this process shares.
+// At least 8, so that a process with few descriptors answers at all.
 func mostConnections() int64 { return max(8, min(bounds.Connections, descriptors()/2)) }
 
 // peer returns the address for which a connection counts. A host with one address of IPv6 has

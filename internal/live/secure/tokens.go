@@ -25,8 +25,8 @@ const tokenPrefix = "slw_"
 // because a random token cannot be guessed.
 func NewToken() string { return tokenPrefix + rand.Text() }
 
-// No salt and no slow hash: those protect words that people choose, and a token is random.
 // hashToken returns the hash that a tokens file stores.
+// No salt and no slow hash: those protect words that people choose, and a token is random.
 func hashToken(token string) [sha256.Size]byte { return sha256.Sum256([]byte(token)) }
 
 // Tokens maps tokens to identities. It never changes.

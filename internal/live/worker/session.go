@@ -26,16 +26,16 @@ const (
 	electPause = 400 * time.Millisecond
 )
 
-// It is a sixth of a master's default NodeTimeout, so a worker whose connection hangs makes another one before it is
-// given up.
 // callTimeout is the time limit of a call to the master. A long poll may take that
 // much longer than its wait time.
+// It is a sixth of a master's default NodeTimeout, so a worker whose connection hangs makes another one before it is
+// given up.
 const callTimeout = 10 * time.Second
 
-// An answer that is overdue after maxWait and callTimeout is the only sign of a connection whose packets a network
-// drops, so longer waits would cost time.
 // maxWait is the longest time for which the worker lets the master hold the
 // answer to a long poll.
+// An answer that is overdue after maxWait and callTimeout is the only sign of a connection whose packets a network
+// drops, so longer waits would cost time.
 const maxWait = 10 * time.Second
 
 // backOff waits before retry n, counted from 0, or until ctx is cancelled. Registrations

@@ -34,8 +34,7 @@ var (
 // The speculative copies of the Hadoop versions that the paper changed and compared with.
 // The defaults copy stragglers that these left alone, which hides what SEPB gains.
 var (
-	hadoopGap = []string{"speculative-lag", "1m", "speculative-stall", "0s"}
-	// Clip, or two schedulers made from hadoopGap could share the tail of its array.
+	hadoopGap  = []string{"speculative-lag", "1m", "speculative-stall", "0s"}
 	hadoopLATE = append(slices.Clip(hadoopGap), "late-compare", "running")
 )
 

@@ -35,7 +35,7 @@ func (l *load) advance(now time.Duration, n, cores float64, memory *decay) {
 	if l.mean != n {
 		l.mean = n + float64((l.mean-n)*memory.over(now-l.at))
 	}
-	// Processes that wait for a disk are runnable in Unix's load average but use no processor.
+	// Linux counts processes that wait for a disk in the load average, but they use no processor.
 	l.used += float64(min(cores, max(0, n-l.onDisk)) * (now - l.at).Seconds())
 	l.at = now
 }

@@ -35,8 +35,8 @@ const (
 	costFirst   = "-2"
 )
 
-// A list in one answer would cost the API server memory for all pods at once.
 // pageSize is the number of pods in one answer.
+// A list in one answer would cost the API server memory for all pods at once.
 const pageSize = 500
 
 // Deployment is a Provider: the pods of one Deployment.

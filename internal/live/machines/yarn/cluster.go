@@ -37,9 +37,9 @@ import (
 // maxAnswer bounds the answer to one call, in bytes.
 const maxAnswer = 64 << 20
 
+// callLimit is the time limit of one call.
 // A ResourceManager that fails over answers again within some seconds, and the loop of machines tries again
 // in any case.
-// callLimit is the time limit of one call.
 const callLimit = 20 * time.Second
 
 // files is the part of an HDFS that services need.

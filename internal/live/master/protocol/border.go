@@ -13,10 +13,10 @@ import (
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
-// They run before the loop on the goroutine of the request. What passes here is in the journal, in the
-// answers to all users and on each worker for as long as the job lives.
 // The functions of this file refuse values beyond the bounds of package bounds. They
 // have no state and may be called from any goroutine.
+// They run before the loop on the goroutine of the request. What passes here is in the journal, in the
+// answers to all users and on each worker for as long as the job lives.
 
 // checkLength refuses text that is too long or that no log or table could show. what
 // names the value in the error, as in "the job's output".

@@ -162,9 +162,9 @@ func (c *Core) Handle(now time.Duration, m Message) Output {
 	return c.out
 }
 
+// handleJob takes in messages about jobs, nodes and policies.
 // Three functions share the messages, because one switch over all would be longer than a reader can
 // follow. An unknown message changes nothing: only the shell makes messages.
-// handleJob takes in messages about jobs, nodes and policies.
 func (c *Core) handleJob(m Message) {
 	switch m := m.(type) {
 	case *Submit:

@@ -15,10 +15,11 @@ import (
 // The functions of this file encode the tracker's facts as journal records and decode
 // them. The record of an accepted job has no splits: they are in the JournalJob record
 // that precedes it.
-
+//
 // To add a fact: give it a message in journal.proto and a case in encodeFact and decodeFact. If a snapshot
 // yields it, factJob must name its job, or the fact would outlive the job in each snapshot. TestFacts makes
 // one of each type and compares the decoded fact.
+
 // refTask, refAttempt, taskOf and attemptOf convert names. Records hold numbers instead
 // of the strings of the wire, because there is a record for each attempt.
 func refTask(id job.TaskID) *slotwisev1.TaskRef {
@@ -37,10 +38,10 @@ func attemptOf(r *slotwisev1.AttemptRef) job.AttemptID {
 	return job.AttemptID{TaskID: job.TaskID{Job: job.ID(r.GetJob()), Kind: job.Kind(r.GetKind()), Index: r.GetIndex()}, Number: r.GetTry()}
 }
 
-// Times are nanoseconds since the journal's epoch and not wall clocks, which may step back between two
-// records.
 // encodeFact returns the record of a fact. It panics for a type that it does not know,
 // which TestFacts rules out.
+// Times are nanoseconds since the journal's epoch and not wall clocks, which may step back between two
+// records.
 func encodeFact(f tracker.Fact) *slotwisev1.JournalRecord {
 	r := &slotwisev1.JournalRecord{}
 	switch f := f.(type) {
@@ -209,8 +210,8 @@ func decodeFact(r *slotwisev1.JournalRecord, details func(job.ID) *slotwisev1.Jo
 	return decodeRare(r), nil
 }
 
-// It returns nil for records that are no facts, such as the ones of chains, which replay applies itself.
 // decodeRare decodes the records of encodeRare, except for accepted jobs.
+// It returns nil for records that are no facts, such as the ones of chains, which replay applies itself.
 func decodeRare(r *slotwisev1.JournalRecord) tracker.Fact {
 	switch w := r.What.(type) {
 	case *slotwisev1.JournalRecord_Priority:

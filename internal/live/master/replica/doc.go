@@ -29,9 +29,9 @@
 //     that a master has no voters, so it does not vote and does not campaign.
 //   - A master that is added later (--join) has no voters either. masters add asks it for its id, which is
 //     recorded in the journal as a learner's. It receives the journal, and then votes.
-//   - A master that has lost its directory has another id, whichever flag it is started with. Messages to
-//     its former id is for a member that does not exist any more, and Step drops it; that is all that could make it
-//     vote or acknowledge. To the group it is like a dead master until masters remove and masters add.
+//   - A master that has lost its directory has another id, whichever flag it is started with. Step drops
+//     messages to its former id, and nothing else could make it vote or acknowledge. To the group it is like a dead
+//     master until masters remove and masters add.
 //   - An id that was removed is never added again, and Step drops its messages, so a removed master that
 //     returns disturbs no election. The others answer that it was removed, and it ends.
 //

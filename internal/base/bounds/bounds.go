@@ -227,9 +227,10 @@ func Cut(s string, n int) string {
 	if !long && len(s) <= n {
 		return s
 	}
-	end := n - len(mark)
-	// Not within a letter.
-	for end > 0 && !utf8.RuneStart(s[end]) {
+	// Not within a letter. The text may also have become shorter than what is left beside the mark: a run of
+	// invalid bytes gives one U+FFFD.
+	end := min(n-len(mark), len(s))
+	for end > 0 && end < len(s) && !utf8.RuneStart(s[end]) {
 		end--
 	}
 	return s[:end] + mark

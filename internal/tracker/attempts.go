@@ -14,6 +14,8 @@ import (
 // launches, so the search in the node's list starts at position from. report returns the
 // position at which to search for the next one.
 func (t *Tracker) report(n *cluster.Node, r *Report, from int) int {
+	// A crowded node reports dozens of attempts in each heartbeat: with a search from the beginning, a
+	// heartbeat would cost the square of their number.
 	a, at := n.Find(r.Attempt, from)
 	if a == nil {
 		t.answerStale(n.Index(), t.Jobs().Attempt(r.Attempt), r)
@@ -23,10 +25,13 @@ func (t *Tracker) report(n *cluster.Node, r *Report, from int) int {
 	case job.AttemptRunning:
 		t.jobs.Report(a, r.Progress, r.Ticks, t.now)
 		if r.BytesRead != 0 {
+			// 0 is unknown, and would take back what an earlier report said.
 			t.jobs.ReportRead(a, r.BytesRead)
 		}
 	case job.AttemptSucceeded:
 		t.succeed(a, r)
+	// A cause decides here, once, whether the failure counts. The fact records the decision, so a replay
+	// under another setting does not change the past.
 	case job.AttemptFailed:
 		t.fail(a, t.failure(a, r))
 	default:
@@ -69,6 +74,7 @@ func (t *Tracker) succeed(a *job.Attempt, r *Report) {
 	if r.Counters != nil {
 		t.jobs.Count(a, r.Counters)
 	}
+	// The counters are the job's before the hooks run, in which a policy may read its progress.
 	t.attemptEnded(a, r.Counters)
 	for rival := task.Oldest(); rival != nil; rival = task.Oldest() {
 		t.kill(rival, fmt.Sprintf("%v succeeded first", a.ID()))
@@ -123,6 +129,7 @@ func (t *Tracker) attemptEnded(a *job.Attempt, counted *counters.Set) {
 		t.note(&FactEnded{Attempt: a.ID(), State: a.State(), Error: a.Error(), LogTail: a.LogTail(), OutputBytes: a.OutputBytes(),
 			Counters: counted, At: a.Ended(), Cause: a.Cause(), Excused: a.Excused(), RetryAt: a.Task().RetryAt()})
 	}
+	// Last, because a hook may read anything that has changed: job, node, round.
 	for _, h := range t.hooks.Tasks {
 		h.TaskEnded(a, t.now)
 	}
@@ -160,6 +167,7 @@ func (t *Tracker) askCommit(ev *AskCommit) {
 	if t.cfg.Record && !a.Granted() {
 		t.note(&FactGranted{a.ID()})
 	}
+	// Before the answer: if the answer is lost, the repeated request finds the same holder.
 	t.jobs.Grant(a)
 	t.emitAttempt(CommitGranted, a, "")
 }

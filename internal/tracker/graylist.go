@@ -60,6 +60,8 @@ func (t *Tracker) faults(done *job.Attempt) {
 		}
 		t.setFaults(n, append(withRoom(n.Faults()), cluster.Fault{At: t.now, Job: j.ID(), User: j.User()}))
 	}
+	// One decision after all nodes of the task have their fault, since each also moves the median of the
+	// others.
 	t.graylist()
 }
 
@@ -182,6 +184,8 @@ func (t *Tracker) isJudged(n *cluster.Node) bool { return (n.Alive() || n.Absent
 // more than chance explains. The standard deviation of a Poisson count is the root of its mean.
 func isOutlier(faults, median int) bool {
 	over := faults - median
+	// Squared, so that no root is taken: integers decide the same on each machine. With a median of 0 any
+	// fault is an outlier, and the number of witnesses is the only test.
 	return over > 0 && over*over > outlierDeviations*outlierDeviations*median
 }
 
@@ -233,6 +237,8 @@ func (t *Tracker) suspicions() []int {
 // recent returns the faults of a node within the window.
 func (t *Tracker) recent(n *cluster.Node) []cluster.Fault {
 	faults := n.Faults()
+	// The oldest is first, and the slice is only shortened: a heartbeat must not copy it. The old ones stay
+	// until withRoom needs their place.
 	for len(faults) > 0 && t.now-faults[0].At >= t.cfg.GraylistWindow {
 		faults = faults[1:]
 	}

@@ -12,6 +12,7 @@ import (
 func (t *Tracker) submit(ev *Submit) {
 	err := job.Check(&ev.Spec)
 	if err == nil {
+		// After the check of the spec itself, whose numbers it uses.
 		err = t.checkWidth(&ev.Spec)
 	}
 	if err != nil {
@@ -43,6 +44,7 @@ func (t *Tracker) watch(j *job.Job) {
 		t.bySeat = append(t.bySeat, jobState{})
 	}
 	s := &t.bySeat[j.Seat()]
+	// The seat may have been another job's, whose state must not be inherited.
 	*s = jobState{}
 	for k := range job.Kind(job.Kinds) {
 		t.setLaunchable(s, k, j.Launchable(k))
@@ -66,6 +68,8 @@ func (t *Tracker) killJob(ev *KillJob) {
 				t.note(&FactCommitCancelled{j.ID(), reason})
 			}
 		}
+		// Also while aborting, and again with each request: the shell may be in a retry that takes minutes,
+		// and may have missed the first one.
 		t.emit(Effect{Kind: CancelOutput, Job: j.ID(), Text: reason})
 	}
 }
@@ -76,6 +80,7 @@ func (t *Tracker) setPriority(ev *SetPriority) {
 	if j == nil || !ev.Priority.Valid() || j.Priority() == ev.Priority {
 		return
 	}
+	// Before the hooks: an order that is kept sorted places the job by its new key.
 	t.jobs.SetPriority(j, ev.Priority)
 	if t.cfg.Record {
 		t.note(&FactPriority{j.ID(), ev.Priority})
@@ -114,6 +119,7 @@ func (t *Tracker) live(id job.ID) *job.Job {
 // has reduces they alone count: once all have succeeded, a map that is running
 // again because its output was lost is not needed any more.
 func (t *Tracker) commitIfDone(j *job.Job) {
+	// A count and no walk over the tasks: this is called for each success.
 	if j.Unfinished(lastKind(j)) == 0 {
 		t.decide(j, job.Succeeded, nil, "")
 	}
@@ -159,6 +165,7 @@ func (t *Tracker) decide(j *job.Job, outcome job.State, culprit *job.Task, text 
 			t.kill(a, "the job has ended")
 		}
 	}
+	// From here on the job is not live: no hook and no round sees it any more.
 	t.jobs.Decide(j, outcome, culprit, text, t.now)
 	for k := range job.Kind(job.Kinds) {
 		t.setLaunchable(&t.bySeat[j.Seat()], k, false)
@@ -173,6 +180,7 @@ func (t *Tracker) decide(j *job.Job, outcome job.State, culprit *job.Task, text 
 		h.JobRemoved(j)
 	}
 	t.graylist() // another user may be alone now
+	// Not with the other effects: kills of attempts that may still write the output come before.
 	if t.cfg.CommitOutput {
 		t.ends = append(t.ends, outputEffect(j))
 	} else {

@@ -44,6 +44,8 @@ func (t *Tracker) enter(spec cluster.Spec) *cluster.Node {
 
 // addNode adds a node to the cluster's book, and its host's rack to the jobs' indices.
 func (t *Tracker) addNode(spec cluster.Spec, at time.Duration) *cluster.Node {
+	// placed says that the host's rack was unknown until now: jobs whose splits name the host gain tasks
+	// that are local to the rack.
 	n, placed := t.nodes.Join(spec, at)
 	// Before the node takes part in rounds: a wide job may now have a node where its tasks are
 	// narrower.
@@ -65,12 +67,15 @@ func (t *Tracker) lose(n *cluster.Node, why string) {
 	if n == nil || !n.Alive() && !n.Absent() {
 		return
 	}
+	// The attempts first: the hooks hear of each end while the policy still knows the node.
 	t.dropAttempts(n, nil, "its node was lost")
 	known := n.Alive()
 	// The outputs before the node: a journal that is cut off in between leaves a member,
 	// which is lost again, and not outputs on a node that is none.
 	t.loseOutputs(n, nil, "its node was lost")
 	t.leave(n, why)
+	// An absent node has never been announced to the policy since the restart, so it is not taken back
+	// either.
 	if known {
 		t.notifyNode(n, false)
 	}
@@ -165,7 +170,11 @@ func (t *Tracker) heartbeat(ev *Heartbeat) {
 		t.emit(Effect{Kind: Rejoin, Node: ev.Node})
 		return
 	}
+	// Only heartbeats of members count, since preemption measures time in rounds that could have given a
+	// slot away.
 	t.stats.Heartbeats++
+	// The load before the round: a policy that judges by load decides by this heartbeat's, not by the one
+	// before.
 	t.nodes.Seen(n, ev.Load, t.now)
 	if t.nodes.SetCondition(n, ev.Condition, ev.Why, t.now) {
 		t.notifyCapacity()

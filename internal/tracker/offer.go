@@ -80,10 +80,14 @@ func (t *Tracker) limits(n *cluster.Node) [job.Kinds]int {
 // assign holds a round: it takes assignments from the policy, one at a time, and carries
 // each out. An assignment that breaks a rule ends the round.
 func (t *Tracker) assign(n *cluster.Node) {
+	// Once per round: a Limiter may change its limits while it learns, and all of a round must be judged by
+	// the same.
 	limits := t.limits(n)
 	t.checkReservations(n, limits)
 	r := t.rounds.Open(t.now, n, limits)
 	t.fill(r)
+	// After the policy has had its choice, because only a job that was passed over for lack of slots gets a
+	// reservation.
 	t.reserve(r)
 }
 
@@ -144,6 +148,8 @@ func (t *Tracker) launch(n *cluster.Node, as sched.Assignment) {
 		t.note(&FactLaunched{a.ID(), n.Name(), as.Slot, width, as.Level, as.Speculative, as.Label, t.now})
 	}
 	t.nodes.Start(n, a)
+	// A lower bound for the whole node, so that a heartbeat compares one number and does not look at each
+	// attempt.
 	t.due[n.Index()] = min(t.due[n.Index()], t.expiry(a))
 	// The round's counts first, then the hooks, in which the policy may read them.
 	t.rounds.Launched(as)

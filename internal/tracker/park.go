@@ -8,7 +8,7 @@ import (
 )
 
 // A simulation parks nodes whose heartbeats launch nothing; see sched.Quiet and sched.Vain. It leaves
-// out the heartbeats of idle nodes, and passes on those of busy nodes without a step. It asks Quiet
+// out the heartbeats of idle nodes, and passes the heartbeats of busy nodes on without a step. It asks Quiet
 // before it leaves out a heartbeat, MayPark once for each idle node, and MayPass before each
 // heartbeat of a busy one. Nothing that a whole heartbeat would have changed is missing afterwards:
 //
@@ -62,6 +62,7 @@ func (t *Tracker) MayPass(n *cluster.Node, at time.Duration) bool {
 		if n.Reserved(k).Job != nil {
 			return false
 		}
+		// Booleans and no counts, so that most nodes ask the same question and the answer can be kept.
 		free[k], launchable[k] = n.Free(k) > 0, t.launchable[k] > 0
 	}
 	if free[job.Map] || free[job.Reduce] {
@@ -78,7 +79,7 @@ func (t *Tracker) MayPass(n *cluster.Node, at time.Duration) bool {
 }
 
 // PassReport takes in the progress of a running attempt from a heartbeat that Pass completes, or a Step
-// before StepDue. The shell knows the attempt, so the node's list is not searched for it.
+// before StepDue. The shell knows the attempt, so the node's list need not be searched.
 func (t *Tracker) PassReport(a *job.Attempt, progress float64, now time.Duration) {
 	t.jobs.Report(a, progress, 0, now)
 }
@@ -87,6 +88,7 @@ func (t *Tracker) PassReport(a *job.Attempt, progress float64, now time.Duration
 // node is parked, and Beats counts the heartbeat.
 func (t *Tracker) Pass(n *cluster.Node, now time.Duration) {
 	t.now = now
+	// The order of heartbeat: the node's report before the observers, which may read it.
 	t.nodes.Report(n)
 	for _, h := range t.hooks.Observers {
 		h.Heartbeat(n, now)

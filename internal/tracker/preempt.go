@@ -61,6 +61,8 @@ func (t *Tracker) watchBlocked(j *job.Job) {
 	// mapsFirst outlives the launch of the job's last pending map. If that map fails, reduces must
 	// stop being launched before they take its slot again.
 	b.mapsFirst = b.mapsFirst && !j.MapsDone()
+	// Delayed maps count here, though they block no job: a reduce that started in their slot would have to
+	// be killed when they return.
 	t.jobs.SetMapsFirst(j, b.mapsFirst && j.Pending(job.Map)+j.Delayed(job.Map) > 0)
 	if on := isBlocked(j); on != b.on && t.cfg.PreemptDelay > 0 {
 		b.on = on
@@ -91,6 +93,8 @@ func (t *Tracker) preemptReduces() {
 		case !b.on:
 		case t.now < due:
 			t.blockedDue = min(t.blockedDue, due)
+		// On a large cluster the delay may be over before each node has reported a few times, and then the
+		// policy has not had its chance yet.
 		case t.stats.Heartbeats-b.beats < preemptBeats*int64(t.Nodes().Alive()):
 			t.blockedDue = t.now // look again with the next step
 		default:

@@ -31,6 +31,7 @@ func (t *Tracker) rejoin(n *cluster.Node, ev *Join) {
 		t.leave(n, "it registered with other slots")
 		t.notifyNode(n, false)
 	}
+	// Absent until now, or just taken out above.
 	if !n.Alive() {
 		t.enter(ev.Node)
 	}

@@ -93,6 +93,8 @@ func (t *Tracker) reserve(r *sched.Round) {
 		if res := n.Reserved(slot); res.Job != nil && r.Free(slot) > 0 {
 			t.release(n, slot)
 		} else if j := t.rounds.PassedOver(slot); j != nil && res.Job == nil && t.countReservations(j, slot) < j.Pending(slot) {
+			// One job per node and kind. Two would each keep slots that the other needs, and neither would ever
+			// have enough.
 			t.nodes.Reserve(n, slot, cluster.Reservation{Job: j, Width: n.Width(j)})
 		}
 	}
@@ -167,6 +169,8 @@ func (t *Tracker) measureWidth(j *job.Job) {
 	}
 	least := 0
 	for _, n := range t.Nodes().All() {
+		// Policies count a waiting task by this width, so it is the least: with a larger one a share would
+		// look used up before it is.
 		if w := n.Width(j); member(n) && (least == 0 || w < least) {
 			least = w
 		}

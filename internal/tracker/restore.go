@@ -45,7 +45,10 @@ func Restore(cfg Config, policy sched.Policy, now time.Duration, facts iter.Seq[
 		t.watch(j)
 		t.jobs.SetWaitsUpTo(j, now) // wait reasons do not outlive the process
 	}
+	// After the facts: the policy hears of the present jobs, and not of each step on the way.
 	t.SetPolicy(policy)
+	// With a policy and a time, because the missing half of the step calls hooks as the whole one would
+	// have.
 	t.complete()
 	return t, nil
 }
@@ -225,6 +228,7 @@ func (t *Tracker) redoAccepted(f *FactAccepted) error {
 	if err := job.Check(&f.Spec); err != nil {
 		return err
 	}
+	// Without a check of the widths: the nodes that were large enough may have left since.
 	t.jobs.AddAs(f.Job, f.Spec, f.At)
 	return nil
 }

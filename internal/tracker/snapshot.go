@@ -13,6 +13,7 @@ import (
 func (t *Tracker) Snapshot() iter.Seq[Fact] {
 	return func(yield func(Fact) bool) {
 		jobs, launches := t.jobs.Counts()
+		// Nodes before jobs, whose attempts name them.
 		_ = yield(&FactCounts{jobs, launches}) && t.snapshotNodes(yield) && t.snapshotJobs(yield)
 	}
 }
@@ -65,6 +66,7 @@ func (t *Tracker) snapshotJob(j *job.Job, yield func(Fact) bool) bool {
 	}
 	for k := range job.Kind(job.Kinds) {
 		for i := range j.Total(k) {
+			// Tasks without attempts follow from the spec. Most tasks of a large waiting queue are such.
 			if task := j.Task(k, int32(i)); task.Attempts() > 0 && !yield(t.taskFact(task)) {
 				return false
 			}

@@ -13,6 +13,7 @@ func (t *Tracker) tick() {
 		member := n.Alive() || n.Absent()
 		if member && t.cfg.NodeTimeout > 0 && t.now-n.LastSeen() >= t.cfg.NodeTimeout {
 			t.stats.LostNodes++
+			// The list of all nodes keeps former members, so the walk does not lose its place.
 			t.lose(n, fmt.Sprintf("no heartbeat for %v", t.cfg.NodeTimeout))
 		} else if n.Alive() {
 			t.expire(n.Index())
@@ -20,6 +21,7 @@ func (t *Tracker) tick() {
 	}
 	// Faults leave the window with time alone.
 	t.graylist()
+	// With the silent nodes gone: the policy must not count on slots of a node that was lost in this step.
 	t.preempt()
 	t.forgetNodes()
 }
@@ -39,6 +41,8 @@ func (t *Tracker) forgetNodes() {
 	for _, n := range t.Nodes().All() {
 		limit := t.cfg.ForgetNodes
 		if n.Draining() || n.Graylisted() {
+			// The mark would be forgotten with the node, and a machine that returns from repair must not
+			// get work that its operator denied it.
 			limit = max(limit, t.cfg.ForgetMarked)
 		}
 		if !n.Alive() && !n.Absent() && !n.Forgotten() && t.now-n.LeftAt() >= limit {
@@ -84,6 +88,8 @@ func keepNodes(j *job.Job, set map[int32]bool) {
 		for i := range j.Total(k) {
 			task := j.Task(k, int32(i))
 			for a := task.Last(); a != nil; a = a.Before() {
+				// The attempt's node is an index. If the node were forgotten, the history of a job could
+				// not name it.
 				delete(set, a.Node())
 			}
 		}
@@ -101,6 +107,8 @@ func (t *Tracker) runPeriodic() bool {
 	for {
 		first := -1
 		for i, due := range t.next {
+			// The first of equal times wins, which is the order of the parts: the same in each run and in
+			// each replay.
 			if due <= t.now && (first < 0 || due < t.next[first]) {
 				first = i
 			}
@@ -115,6 +123,8 @@ func (t *Tracker) runPeriodic() bool {
 		if missed := (t.now - t.next[first]) / every; missed > maxCatchUp {
 			t.next[first] += (missed - maxCatchUp) * every
 		}
+		// With the time at which it was due, not with now: a part that adds up intervals counts each of
+		// them once, however late the step is.
 		p.Update(t.next[first])
 		t.next[first] += every
 		ran = true
@@ -124,6 +134,8 @@ func (t *Tracker) runPeriodic() bool {
 // preempt kills the attempts that the policy preempts.
 func (t *Tracker) preempt() {
 	for _, h := range t.hooks.Preempters {
+		// The hook names attempts and kills none itself: only the tracker can tell the node and record the
+		// fact.
 		for _, a := range h.Preempt(t.now) {
 			// An earlier kill of the list may have ended the attempt, or its job.
 			if a.State() == job.AttemptRunning {

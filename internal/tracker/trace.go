@@ -93,6 +93,7 @@ func formatHeartbeat(ev *Heartbeat) string {
 		r := &ev.Reports[i]
 		fmt.Fprintf(&b, " %v:%v", r.Attempt, r.State)
 		if r.State == job.AttemptRunning {
+			// Three digits: golden files must not depend on the last bits of a float.
 			fmt.Fprintf(&b, ":%.3g", r.Progress)
 		}
 		if r.Error != "" {

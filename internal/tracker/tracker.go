@@ -36,8 +36,9 @@ const (
 //
 // The files follow the events: jobs.go handles whole jobs, attempts.go reports, commits
 // and lost output, nodes.go membership and heartbeats, offer.go the assignment of work,
-// park.go the heartbeats that a simulation leaves out, reserve.go tasks that occupy several slots, preempt.go reduces that keep their own maps
-// out, backoff.go retries after errors of the storage, and time.go time-outs.
+// park.go the heartbeats that a simulation leaves out, reserve.go tasks that occupy several
+// slots, preempt.go reduces that keep their own maps out, backoff.go retries after errors of
+// the storage, and time.go time-outs.
 type Tracker struct {
 	cfg    Config
 	jobs   *job.Book
@@ -145,6 +146,7 @@ func blank(cfg Config) *Tracker {
 	if cfg.StorageRetry == 0 {
 		cfg.StorageRetry = DefaultStorageRetry
 	}
+	// The nodes before the jobs, whose index of local tasks is by the hosts and racks of the nodes.
 	t := &Tracker{cfg: cfg, nodes: cluster.NewBook(), blockedDue: never, delayedDue: never}
 	t.jobs = job.NewBook(t.nodes, max(0, cfg.KeepEnded))
 	t.view = sched.NewView(t.jobs.List(), t.nodes.List(), cfg.MaxNodeFailures)
@@ -154,6 +156,8 @@ func blank(cfg Config) *Tracker {
 // SetPolicy installs another policy between two steps. No attempt is killed. The policy's
 // hooks hear of all live nodes and jobs as if they had just arrived.
 func (t *Tracker) SetPolicy(p sched.Policy) {
+	// The hooks are collected once: to ask each part for its interfaces with each event would cost more
+	// than most events.
 	t.policy, t.hooks, t.rounds = p, sched.HooksOf(p), sched.NewRoundWriter(t.view)
 	t.quiet, _ = p.(sched.Quiet)
 	t.vain, t.full = nil, fullUnknown
@@ -262,6 +266,7 @@ func (t *Tracker) Reconfigure(conf any) (known bool, err error) {
 // Time does not run backwards: an earlier time counts as the latest so far. The slice is
 // valid until the next Step.
 func (t *Tracker) Step(now time.Duration, ev Event) []Effect {
+	// Times of facts must rise, and a shell may read its clock before it waits for its turn.
 	now = max(t.now, now)
 	// Before the time moves: until now the reasons of the state before this step held.
 	t.collectWaits(now)

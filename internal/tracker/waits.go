@@ -20,6 +20,7 @@ func (t *Tracker) collectWaits(now time.Duration) {
 	}
 	t.waitsDue = now + t.cfg.WaitEvery
 	live := t.Jobs().Live()
+	// Jobs have ended since, or all have had their turn.
 	if t.waitsNext >= len(live) {
 		t.waitsNext = 0
 	}
@@ -33,9 +34,11 @@ func (t *Tracker) collectWaits(now time.Duration) {
 // collectWaitsOf adds the time since the job's last collection to the reason for which each kind of
 // its tasks waits now.
 func (t *Tracker) collectWaitsOf(j *job.Job, now time.Duration) {
+	// Since the job's own last collection, which with many jobs is several intervals ago.
 	span := now - j.WaitsUpTo()
 	t.jobs.SetWaitsUpTo(j, now)
 	for k := range job.Kind(job.Kinds) {
+		// A kind of which all tasks run or are done waits for nothing.
 		if j.Pending(k)+j.Delayed(k) > 0 {
 			why, words := t.Explain(j, k)
 			t.jobs.AddWait(j, job.Wait{Kind: k, Reason: uint8(why.Code), For: span, Words: words})

@@ -32,8 +32,12 @@ type Slots [job.Kinds]int
 func DemandOf(jobs *job.List) (d Slots) {
 	for _, j := range jobs.Live() {
 		for k := range job.Kind(job.Kinds) {
+			// Running tasks count although they need no further worker: the number that is wanted is the
+			// whole cluster's, not an addition to it.
 			d[k] += j.Occupied(k)
 			if j.Open(k) {
+				// Delayed tasks return within a minute. A worker that goes meanwhile would cost
+				// a start of machines.
 				d[k] += j.Wanted(k) + j.Width()*j.Delayed(k)
 			}
 		}
@@ -122,6 +126,7 @@ func New(cfg Config) (*Scaler, error) {
 func (s *Scaler) Step(now time.Duration, in Input) Output {
 	for _, w := range in.Workers {
 		for k, n := range w.Slots {
+			// The largest seen, and never less again: while the last worker restarts there is none to ask.
 			s.slots[k] = max(s.slots[k], n)
 		}
 	}
@@ -135,6 +140,8 @@ func (s *Scaler) Step(now time.Duration, in Input) Output {
 		case w.Drained:
 			closed++
 		default:
+			// Registered or not: a machine that starts will have slots soon, and another one in its place
+			// would start no earlier.
 			staying = append(staying, w)
 		}
 	}
@@ -151,13 +158,17 @@ func (s *Scaler) Step(now time.Duration, in Input) Output {
 	missing := max(0, in.Replicas-len(in.Workers))
 	surplus := len(staying) + missing - out.Want
 	switch {
+	// Workers that leave already are the fastest: they have no start before them and may still hold the
+	// outputs that a job needs.
 	case surplus < 0:
 		s.grow(&out, leaving, -surplus, closed)
 	case surplus > 0:
 		cancelled := min(surplus, missing)
+		// Machines that do not exist yet cost least to give up: nothing runs there.
 		out.Replicas -= cancelled
 		out.Leave = victims(staying, surplus-cancelled)
 	}
+	// In the same step, so that a worker which became free before is not kept for another interval.
 	s.giveBack(now, &out, in.Workers, leaving)
 	return out
 }
@@ -168,6 +179,7 @@ func (s *Scaler) want(now time.Duration, in Input) int {
 		// The need before the first step is unknown. The workers that exist bound it.
 		s.needs = []need{{now, min(max(in.Replicas, s.cfg.Min), s.cfg.Max)}}
 	}
+	// Limited before it enters the window: the window's first entry is the answer.
 	n := min(max(s.needed(in), s.cfg.Min), s.cfg.Max)
 	window := max(s.cfg.CoolDown, s.cfg.StartUp)
 	next := need{now, n}
@@ -178,6 +190,7 @@ func (s *Scaler) want(now time.Duration, in Input) int {
 		s.needs = s.needs[:len(s.needs)-1]
 	}
 	s.needs = append(s.needs, next)
+	// The second entry's time, because the first one lasted until then.
 	for len(s.needs) > 1 && now-s.needs[1].at >= window {
 		s.needs = s.needs[1:]
 	}
@@ -191,6 +204,7 @@ func (s *Scaler) needed(in Input) int {
 	for k, demand := range in.Demand {
 		work = work || demand > 0
 		if s.slots[k] > 0 {
+			// The maximum over the kinds and not the sum, since each worker brings slots of both.
 			n = max(n, (demand+s.slots[k]-1)/s.slots[k])
 		}
 	}
@@ -209,11 +223,13 @@ func (s *Scaler) grow(out *Output, leaving []Worker, n, closed int) {
 		out.Stay = append(out.Stay, w.Name)
 	}
 	n -= len(out.Stay)
+	// Never fewer than now: an operator may have asked the provider for more than Max.
 	out.Replicas = max(out.Replicas, min(out.Replicas+n, s.cfg.Max))
 }
 
 // victims returns the n workers whose loss costs least.
 func victims(staying []Worker, n int) (names []string) {
+	// The name decides last, so a repeated step chooses the same workers and no second set is drained.
 	slices.SortFunc(staying, compareCost)
 	for _, w := range staying[:min(n, len(staying))] {
 		names = append(names, w.Name)
@@ -244,6 +260,7 @@ func (s *Scaler) giveBack(now time.Duration, out *Output, all, leaving []Worker)
 	idle := map[string]time.Duration{}
 	var free []Worker
 	for _, w := range leaving {
+		// grow has just called it back.
 		if slices.Contains(out.Stay, w.Name) {
 			continue
 		}
@@ -261,6 +278,7 @@ func (s *Scaler) giveBack(now time.Duration, out *Output, all, leaving []Worker)
 		if !ok {
 			since = now
 		}
+		// A new map, so that workers which stay, run again or have gone lose their times.
 		idle[w.Name] = since
 		// Maps whose output is lost run again, so a wait is cheaper if it is bounded: a job
 		// may keep its outputs for hours.
@@ -273,6 +291,7 @@ func (s *Scaler) giveBack(now time.Duration, out *Output, all, leaving []Worker)
 	exposed := exposedWorkers(all, free)
 	for _, w := range free {
 		switch {
+		// The limit: the rest stays marked and goes when others have come.
 		case out.Replicas <= s.cfg.Min:
 		// The provider would remove an exposed worker in this one's place, with all attempts on it.
 		case len(exposed) > 0 && !w.Unready:

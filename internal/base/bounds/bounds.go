@@ -227,8 +227,8 @@ func Cut(s string, n int) string {
 	if !long && len(s) <= n {
 		return s
 	}
-	// Not within a letter. The text may also have become shorter than what is left beside the mark: a run of
-	// invalid bytes gives one U+FFFD.
+	// Not within a letter. The text may also have become too short for a cut: a run of invalid bytes gives
+	// one U+FFFD.
 	end := min(n-len(mark), len(s))
 	for end > 0 && end < len(s) && !utf8.RuneStart(s[end]) {
 		end--

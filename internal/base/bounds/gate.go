@@ -52,6 +52,8 @@ func NewGate(total int64) *Gate {
 func (g *Gate) Try(user string, n int64) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	// Also if it would fit: the room that is free belongs to the large request at the head, which waits for
+	// more.
 	return len(g.mu.order) == 0 && g.mu.pool.Take(user, n)
 }
 
@@ -74,6 +76,7 @@ func (g *Gate) Take(ctx context.Context, user string, n int64) error {
 	q := g.mu.queues[user]
 	g.mu.arrival++
 	if q == nil {
+		// The key is of the user's first request, which this one is.
 		q = &userQueue{user: user, turn: g.mu.arrival, key: g.mu.pool.Held(user) + n}
 		g.mu.queues[user] = q
 		heap.Push(&g.mu.order, q)
@@ -155,8 +158,11 @@ func (g *Gate) admitLocked() {
 			return
 		}
 		q.requests.Remove(front)
+		// Under the lock, so that Take, which looks again under it, sees one outcome and not both.
 		close(r.admitted)
 		g.mu.arrival++
+		// Only his queue's front has changed, and the user holds more, so one place in the heap is fixed
+		// and not the order of all.
 		q.turn = g.mu.arrival // users who hold the same go before it now
 		g.rankLocked(q.user)
 	}
@@ -175,6 +181,8 @@ func (g *Gate) rankLocked(user string) {
 		delete(g.mu.queues, user)
 		return
 	}
+	// The pool has just changed for this user alone. What others hold does not enter their keys, so their
+	// places stay right.
 	q.key = g.mu.pool.Held(user) + front.Value.(*request).n
 	heap.Fix(&g.mu.order, q.index)
 }
@@ -202,6 +210,7 @@ func (h *userHeap) Push(x any) {
 func (h *userHeap) Pop() any {
 	old := *h
 	q := old[len(old)-1]
+	// Else the array keeps the queue of a user who does not wait any more.
 	old[len(old)-1] = nil
 	*h = old[:len(old)-1]
 	return q

@@ -37,12 +37,15 @@ func (l *Line[T]) Push(user string, item T) {
 	a := l.mu.users[user]
 	if a == nil {
 		a = &lane[T]{user: user}
+		// His turn is the last: a user who begins to send waits for one item of each user before him, as
+		// one who has just been served does.
 		l.mu.users[user] = a
 		l.mu.turns = append(l.mu.turns, a)
 	}
 	a.items = append(a.items, item)
 	l.mu.size++
 	l.mu.Unlock()
+	// Outside the lock, and never waiting: the channel holds one value, which means any number of items.
 	select {
 	case l.ready <- struct{}{}:
 	default: // the reader will be woken already
@@ -71,6 +74,8 @@ func (l *Line[T]) Pop() (item T, user string, ok bool) {
 	if l.mu.size == 0 {
 		return item, "", false
 	}
+	// Popping moves an index. To move the slice instead would be linear in the number of users for each
+	// item.
 	a := l.mu.turns[l.mu.first]
 	l.mu.turns[l.mu.first] = nil
 	l.mu.first++

@@ -9,7 +9,8 @@ import (
 // recognise a problem, too few to fill a disk.
 const LogsPerSecond = 10
 
-// LogLimit limits log lines that a client can cause, so that no client can fill a disk with them. It is safe for concurrent use; the zero value is ready.
+// LogLimit limits log lines that a client can cause, so that no client can fill a disk with
+// them. It is safe for concurrent use; the zero value is ready.
 type LogLimit struct {
 	mu      sync.Mutex
 	second  time.Time // when the current second began
@@ -22,10 +23,14 @@ type LogLimit struct {
 func (p *LogLimit) Allow(now time.Time) (skipped int, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	// A second begins with the first line after the one before is over, so no clock runs while nothing is
+	// logged. Over any second at most twice the number gets through.
 	if now.Sub(p.second) >= time.Second {
 		p.second, p.allowed = now, 0
 	}
 	if p.allowed == LogsPerSecond {
+		// The next line that is allowed carries the number: a gap without a word would look like
+		// silence of the client.
 		p.skipped++
 		return 0, false
 	}

@@ -29,6 +29,8 @@ func CheckName(what, name string) error {
 	if !utf8.ValidString(name) {
 		return fmt.Errorf("%s %+q must be UTF-8", what, name)
 	}
+	// The error prints the name in quotes and escaped (%+q), since it goes to the same terminals and logs
+	// that the check protects.
 	if at := strings.IndexFunc(name, Hidden); at >= 0 {
 		c, _ := utf8.DecodeRuneInString(name[at:])
 		return fmt.Errorf("%s %+q contains %U: a name must not contain control characters, line separators or invisible formatting characters", what, name, c)

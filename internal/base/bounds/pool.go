@@ -38,6 +38,7 @@ func (p *Pool) Take(user string, n int64) bool {
 // negative n gives back.
 func (p *Pool) Add(user string, n int64) {
 	p.used += n
+	// Names come from outside and have no bound, so users who hold nothing take no memory.
 	if p.users[user] += n; p.users[user] == 0 {
 		delete(p.users, user)
 	}

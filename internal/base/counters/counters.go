@@ -109,6 +109,7 @@ var Table = [NumIDs]Counter{
 // ByJSON returns the counter with a JSON key, or nil.
 func ByJSON(key string) *Counter {
 	for i := range Table {
+		// An internal counter has no key, so "" must not find one.
 		if c := &Table[i]; c.JSON == key && key != "" {
 			return c
 		}
@@ -120,6 +121,8 @@ func ByJSON(key string) *Counter {
 // output gives: nanoseconds become milliseconds, rounded down.
 func (c *Counter) JSONValue(n int64) int64 {
 	if c.Unit == Nanoseconds {
+		// JSON has milliseconds, as Hadoop's counters do, because readers of JSON lose digits of integers
+		// above 2^53: nanoseconds of a large job's CPU time.
 		return n / 1e6
 	}
 	return n
@@ -164,12 +167,17 @@ func (s *Set) AddUser(name string, n int64) {
 	if s.user == nil {
 		s.user = make(map[string]int64)
 	}
+	// The look-up comes before the cleaning: a job's code names a counter for each record, and nearly
+	// always the same few.
 	if _, known := s.user[name]; known { // so it is clean
 		s.user[name] += n
 		return
 	}
 	name = cutName(bounds.CleanName(name))
+	// Different names may become equal once they are cleaned and cut, so the map is searched again.
 	if _, known := s.user[name]; !known && name != OtherUser {
+		// Names that are known continue to count. Which ones are left out depends on their order, so AddSet
+		// adds in the order of names.
 		if len(s.user) >= bounds.Counters || s.size+len(name) > bounds.CounterNames {
 			name = OtherUser
 		} else {
@@ -185,6 +193,8 @@ func cutName(name string) string {
 		return name
 	}
 	const mark = "…"
+	// Cut at the end, where generated names differ most: the counters of a job that puts data into names
+	// become one, which keeps to the bound.
 	end := bounds.CounterName - len(mark)
 	for end > 0 && !utf8.RuneStart(name[end]) {
 		end--
@@ -195,9 +205,12 @@ func cutName(name string) string {
 // AddSet adds all counters of o to s. User counters are added in the order of
 // their names, so that equal Sets stay equal even where a limit is reached.
 func (s *Set) AddSet(o *Set) {
+	// Built-in counters only add up: none is a maximum or a mean, so the sum over attempts does not depend
+	// on the order in which they end.
 	for id, n := range o.n {
 		s.n[id] += n
 	}
+	// Through AddUser and not by the map, since the sum of two Sets within the bounds may exceed them.
 	for name, n := range o.User() {
 		s.AddUser(name, n)
 	}
@@ -218,6 +231,8 @@ func (s *Set) Each() iter.Seq2[*Counter, int64] {
 // User yields the user counters in the order of their names.
 func (s *Set) User() iter.Seq2[string, int64] {
 	return func(yield func(string, int64) bool) {
+		// Sorted: the order of a Go map is random, and snapshots and outputs must be the same bytes each
+		// time.
 		for _, name := range slices.Sorted(maps.Keys(s.user)) {
 			if !yield(name, s.user[name]) {
 				return
@@ -238,6 +253,7 @@ func (s *Set) Clone() Set { return Set{s.n, maps.Clone(s.user), s.size} }
 // included.
 func (s *Set) PutJSON(m map[string]int64, kind string) {
 	for c, n := range s.Each() {
+		// After the conversion: less than a millisecond of CPU time is left out and not shown as 0.
 		if n = c.JSONValue(n); n != 0 && c.JSON != "" {
 			m[kind+"."+c.JSON] = n
 		}

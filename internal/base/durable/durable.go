@@ -108,6 +108,7 @@ func MkdirAll(f FS, dir string, perm fs.FileMode) error {
 	}
 	parent := filepath.Dir(dir)
 	switch {
+	// SyncDir of the parent would succeed and hide that there is a file in the place of the directory.
 	case err == nil && !info.IsDir():
 		return &fs.PathError{Op: "mkdir", Path: dir, Err: errNotDir}
 	// The root is its own parent: the descent to a missing one ends there.
@@ -153,6 +154,8 @@ func PublishNew(f FS, temp, path string, perm fs.FileMode, fill func(io.Writer) 
 
 // publish writes a file under its temporary name and gives it its own with rename.
 func publish(f FS, rename func(from, to string) error, temp, path string, perm fs.FileMode, fill func(io.Writer) error) error {
+	// A new file and not a truncated old one: a reader that has the old temporary file open keeps its
+	// content.
 	file, err := CreateNew(f, temp, perm)
 	if err != nil {
 		return err
@@ -163,6 +166,8 @@ func publish(f FS, rename func(from, to string) error, temp, path string, perm f
 	}
 	// Close comes in any case, because arguments are computed first.
 	if err = cmp.Or(err, file.Close()); err == nil {
+		// The rename is one step for readers, and only after it has been synced may a caller acknowledge
+		// the content.
 		err = rename(temp, path)
 	}
 	if err != nil {
@@ -179,6 +184,8 @@ func publish(f FS, rename func(from, to string) error, temp, path string, perm f
 // empty is an error.
 func CreateNew(f FS, path string, perm fs.FileMode) (File, error) {
 	for range 10 { // another process may create the file again in between
+		// The exclusive flag makes the system check and create in one step. A check before would leave time
+		// to put a link there.
 		file, err := f.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, perm)
 		if !errors.Is(err, fs.ErrExist) {
 			return file, err
@@ -211,6 +218,8 @@ func syncTree(f FS, dir string, files bool, depth int) error {
 	if err != nil {
 		return err
 	}
+	// Depth first: a directory is synced after its entries. A crash in between leaves names that are not
+	// durable, and no durable name of a directory whose content is lost.
 	for _, name := range names {
 		path := filepath.Join(dir, name)
 		info, err := f.Stat(path)
@@ -255,6 +264,8 @@ func ReadFile(f FS, path string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	// The size of one moment: the files of this package are replaced and not changed, so what an open file
+	// holds does not grow.
 	b := make([]byte, size)
 	n, err := file.ReadAt(b, 0)
 	// The end of the file may be reported with the last byte.

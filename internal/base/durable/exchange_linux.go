@@ -47,5 +47,7 @@ func chmodDirAt(dir int, name string, mode uint32) error {
 	if err != nil {
 		return err
 	}
+	// The descriptor is of the directory itself, so this path is no link that another user can turn. Fchmod
+	// does not take a descriptor opened with O_PATH.
 	return errors.Join(unix.Chmod("/proc/self/fd/"+strconv.Itoa(fd), mode), unix.Close(fd))
 }

@@ -43,6 +43,7 @@ func (f osFile) Lock(wait bool) error { return lockFile(f.File, wait) }
 // IsAt implements File.
 func (f osFile) IsAt(path string) bool {
 	mine, err := f.Stat()
+	// Of the file behind the path, and not of a link, because the question is where the path leads.
 	there, err2 := os.Stat(path)
 	return err == nil && err2 == nil && os.SameFile(mine, there)
 }
@@ -94,6 +95,7 @@ func (o osFS) SyncDir(dir string) error {
 	if err != nil {
 		return err
 	}
+	// Such a file system keeps the order of names by itself or loses them. No caller can do more about it.
 	if err = o.fsync(d); cannotSync(err) {
 		err = nil
 	}

@@ -57,6 +57,7 @@ func Mine(info fs.FileInfo) bool {
 // descriptor and the name, and closes it. The error of do gets the operation and the path.
 func inParent(op, path string, do func(dir int, name string) error) error {
 	parent, name := filepath.Split(filepath.Clean(path))
+	// The path is cleaned first: of "a/b/" the last name would be empty, too.
 	if name == "" { // the root directory
 		name = "."
 	}
@@ -75,6 +76,7 @@ func inParent(op, path string, do func(dir int, name string) error) error {
 
 // openDirs opens a directory and returns its descriptor. It follows no link.
 func openDirs(path string) (int, error) {
+	// One system call for the usual case, in which no name is at fault.
 	if dir, err := openPath(filepath.Clean(path)); err == nil {
 		return dir, nil
 	}
@@ -139,6 +141,8 @@ func openAt(dir int, name, path string, flag int, perm fs.FileMode) (*os.File, e
 	// one.
 	how := flag&^os.O_TRUNC | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_CLOEXEC
 	fd, err := retry(func() (int, error) { return unix.Openat(dir, name, how, uint32(perm.Perm())) })
+	// Not ErrForeign: callers such as CreateNew take it as a name in use, and remove the name and not what
+	// it leads to.
 	if err == unix.EEXIST { // also for a link: the caller wanted a new file
 		return nil, err
 	}
@@ -166,6 +170,7 @@ func checkOpen(fd, flag int) error {
 	if err := unix.Fstat(fd, &st); err != nil {
 		return err
 	}
+	// Of the open descriptor, whose file cannot change any more, whatever happens to the name.
 	switch kind := st.Mode & unix.S_IFMT; {
 	// For writing the system has refused it already.
 	case kind == unix.S_IFDIR:
@@ -215,6 +220,7 @@ func (sharedFS) ReadDir(path string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
+	// Names without a description: describing them would open the path once for each entry.
 	names, err := d.Readdirnames(-1)
 	slices.Sort(names)
 	return names, errors.Join(err, d.Close())
@@ -292,6 +298,7 @@ func (s sharedFS) SyncDir(path string) error {
 func (sharedFS) Chmod(path string, perm fs.FileMode) error {
 	mode := uint32(perm.Perm())
 	if perm&fs.ModeSticky != 0 {
+		// The bit is set apart because package fs has another position for the bit, outside Perm.
 		mode |= unix.S_ISVTX
 	}
 	err := inParent("chmod", path, func(dir int, name string) error {
@@ -313,6 +320,8 @@ func (sharedFS) Exchange(a, b string) error { return inBoth(a, b, exchangeAt) }
 // RemoveAll implements Tree. It removes a link, and not the link's target.
 func (s sharedFS) RemoveAll(path string) error {
 	return removed(path, inParent("remove", path, func(dir int, name string) error {
+		// The path is opened once. Everything below is named relative to open directories, so a directory
+		// that is exchanged for a link meanwhile leads nowhere else.
 		r := remover{parent: dir, top: name, unlock: s.unlock}
 		return r.remove(dir, name, 0)
 	}))
@@ -421,6 +430,7 @@ func (r *remover) empty(d *os.File, depth int) error {
 		return err
 	}
 	for {
+		// In batches: a job may leave millions of files, whose names need not fit into memory.
 		names, err := d.Readdirnames(1000)
 		if err == io.EOF || err == nil && len(names) == 0 {
 			return nil
@@ -449,6 +459,8 @@ func (r *remover) open(dir int, name string) (*os.File, error) {
 		return d, err
 	}
 	if errors.Is(err, fs.ErrPermission) && chmodDirAt(dir, name, 0o700) == nil {
+		// chmodDirAt follows no link, so the mode of a file outside the tree cannot be changed by a link
+		// that has just been put here.
 		d, err = open()
 	}
 	var st unix.Stat_t

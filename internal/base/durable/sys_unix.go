@@ -24,6 +24,8 @@ func lockFile(f *os.File, wait bool) error {
 		err := syscall.Flock(int(f.Fd()), how)
 		switch {
 		case err == syscall.EINTR:
+		// Without wait any failure counts as held by another process: a caller that went on without the
+		// lock could damage the protected data.
 		case err != nil && !wait:
 			return fmt.Errorf("%w: %w", ErrLocked, err)
 		default:
@@ -55,6 +57,7 @@ func renameNewAt(dir1 int, from string, dir2 int, to string) error {
 func relinkAt(dir1 int, from string, dir2 int, to string) error {
 	var st unix.Stat_t
 	if err := unix.Fstatat(dir1, from, &st, unix.AT_SYMLINK_NOFOLLOW); err == nil && st.Mode&unix.S_IFMT != unix.S_IFDIR {
+		// A hard link is made only if the name is free, which is the check and the change in one step.
 		err := unix.Linkat(dir1, from, dir2, to, 0)
 		switch {
 		case err == nil:

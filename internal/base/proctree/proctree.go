@@ -23,6 +23,8 @@ type Table map[int]Process
 func (t Table) Below(pid int) []Process {
 	children := make(map[int][]Process, len(t))
 	for _, p := range t {
+		// One pass over the table and one over the tree. A search for the children of each process would be
+		// quadratic in the machine's processes.
 		children[p.Parent] = append(children[p.Parent], p)
 	}
 	var out []Process

@@ -37,6 +37,7 @@ func Read() (Table, error) {
 		if err != nil {
 			continue
 		}
+		// A process that has ended since the directory was read is left out.
 		if p, ok := Stat(pid); ok {
 			t[pid] = p
 		}
@@ -44,13 +45,14 @@ func Read() (Table, error) {
 	return t, nil
 }
 
-// Trees takes a snapshot of some processes and their descendants. It reads a few files for each of them, where
-// Read reads one for each process of the machine. A process whose sibling ends meanwhile may be missing, so
+// Trees takes a snapshot of some processes and their descendants. It reads a few files for each, where Read
+// reads one for each process of the machine. A process whose sibling ends meanwhile may be missing, so
 // Trees is for measurements that are repeated.
 func Trees(pids []int) (Table, error) {
 	t := Table{}
 	for todo := slices.Clone(pids); len(todo) > 0; todo = todo[1:] {
 		pid := todo[0]
+		// The trees may overlap, or a pid be used again while they are read.
 		if _, known := t[pid]; known {
 			continue
 		}
@@ -75,6 +77,7 @@ func childrenOf(pid int) (children []int, err error) {
 	if err != nil {
 		return nil, nil // it has ended
 	}
+	// Each thread has a list of the children that it started itself, and any thread may start some.
 	threads, _ := f.Readdirnames(-1)
 	f.Close()
 	for _, thread := range threads {
@@ -105,6 +108,7 @@ const cpuClock = 2
 func CPU(pid int) time.Duration {
 	var t unix.Timespec
 	// As clock_getcpuclockid of the C library does it.
+	// The clock's number is the complement of the pid, shifted, and the kind of the clock.
 	if err := unix.ClockGettime(int32(^pid<<3|cpuClock), &t); err != nil {
 		return 0
 	}
@@ -161,6 +165,8 @@ func parseStat(pid int, text []byte) (Process, bool) {
 			p.Ended = string(field) == "Z" || string(field) == "X"
 		case ppid:
 			p.Parent = int(value)
+		// Without the times of waited-for children, which are in the next two fields: Use adds the
+		// children's own.
 		case utime, stime:
 			p.CPU += time.Duration(value) * tick
 		case start:
@@ -242,6 +248,8 @@ func kill(wanted func(child Process) bool) (killed int) {
 		}
 		found := 0
 		for _, p := range t {
+			// Only children: the descendants of one that is wanted are killed with it, and orphans become
+			// children, which the next round sees.
 			if p.Parent != self || wanted != nil && !wanted(p) {
 				continue
 			}
@@ -252,11 +260,14 @@ func kill(wanted func(child Process) bool) (killed int) {
 			}
 			found++
 			for _, q := range append([]Process{p}, t.Below(p.PID)...) {
+				// A pid may belong to another process by now. End compares the time of its start first.
 				if End(q) {
 					killed++
 				}
 			}
 		}
+		// With wanted other children may stay, so the kernel's answer about all children would never be
+		// none.
 		if found == 0 && (wanted != nil || childless()) {
 			break // a table is not an atomic snapshot; the absence of children is
 		}

@@ -109,6 +109,8 @@ func sleep(ctx context.Context, d time.Duration) error {
 // that fails, or between two tries, the error is the cause.
 func Do[T any](ctx context.Context, o Options, try func(context.Context) (T, error)) (T, error) {
 	n := o.notices()
+	// Before the caller continues: a notice that comes after the result would say that something is still
+	// waited for.
 	defer n.close()
 	var since time.Time // of the first error of a series; zero without one
 	first, last := o.FirstPause, o.LastPause
@@ -131,8 +133,8 @@ func Do[T any](ctx context.Context, o Options, try func(context.Context) (T, err
 		}
 		failed := time.Now()
 		silent := o.Limit > 0 && failed.Sub(began) >= o.Limit
-		// A long operation that advances between its errors may have any number of them: only a
-		// series without progress uses up the patience.
+		// A long operation that advances between its errors may have any number of errors: only a series
+		// without progress uses up the patience.
 		if o.Progressed != nil && o.Progressed() {
 			since, pause = time.Time{}, first
 		}
@@ -164,6 +166,8 @@ func Do[T any](ctx context.Context, o Options, try func(context.Context) (T, err
 		if err := sleep(ctx, min(jittered(pause), left)); err != nil {
 			return v, err
 		}
+		// The jitter is not doubled with it: it applies to each pause anew, so callers that started
+		// together drift apart.
 		pause = min(2*pause, last)
 	}
 }
@@ -201,6 +205,7 @@ func (o *Options) notices() *notices {
 	n := &notices{o: o, began: time.Now()}
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	// Under the lock: the timer might fire before it is stored, and give resets it.
 	n.mu.timer = time.AfterFunc(o.Held+NoticeAfter, n.give)
 	return n
 }
@@ -231,6 +236,7 @@ func (n *notices) give() {
 	n.mu.given = true
 	n.mu.timer.Reset(noticeEvery)
 	if n.mu.err == nil {
+		// No try has failed, so there is no reason to give: the first one hangs.
 		n.o.Notify(fmt.Sprintf("waiting for %s: no answer for %v", n.o.What, seconds(time.Since(n.began))))
 		return
 	}

@@ -18,6 +18,7 @@ func Nearest(name string, candidates []string) string {
 		low := strings.ToLower(c)
 		d := distance(name, low)
 		if d <= limit {
+			// From here on a candidate must be closer, so the first of equals wins, whatever its length.
 			best, limit = c, d-1
 		} else if best == "" && len(name) >= 3 && strings.HasPrefix(low, name) {
 			best = c
@@ -30,6 +31,7 @@ func Nearest(name string, candidates []string) string {
 // a neighbour to turn a into b.
 func distance(a, b string) int {
 	prev2, prev, cur := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
+	// From the empty beginning of a, each byte of b is an insertion.
 	for j := range prev {
 		prev[j] = j
 	}
@@ -46,6 +48,7 @@ func distance(a, b string) int {
 				cur[j] = min(cur[j], prev2[j-2]+1)
 			}
 		}
+		// Three rows take turns: a swap looks back two rows, and no cell further.
 		prev2, prev, cur = prev, cur, prev2
 	}
 	return prev[len(b)]

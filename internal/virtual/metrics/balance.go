@@ -43,7 +43,11 @@ func (b *Balance) put(sign int64, x int) {
 
 // pass integrates from the last change to now.
 func (b *Balance) pass(now time.Duration) {
+	// Several events share a moment. Between them no time passes, and only the values after the last one
+	// hold for a while.
 	if now > b.at {
+		// The conversion keeps the compiler from fusing the product with the sum: processors that can would
+		// round otherwise, and reports are compared byte by byte.
 		b.area += float64(b.deviation() * (now - b.at).Seconds())
 		b.at = now
 	}
@@ -79,6 +83,7 @@ func (b *Balance) Hold(values []int, span time.Duration) {
 	for _, x := range values {
 		b.put(1, x)
 	}
+	// After the values are set, unlike in the methods for events: they hold for the span that begins now.
 	b.pass(b.at + span)
 }
 

@@ -34,6 +34,7 @@ func (d *Digest) Add(x float64) {
 		return
 	}
 	if d.counts == nil {
+		// The values move into the intervals once, and from here on only the intervals grow.
 		d.counts = make(map[uint64]int64)
 		for _, v := range d.values {
 			d.count(v)
@@ -45,6 +46,8 @@ func (d *Digest) Add(x float64) {
 
 // count adds a value to the intervals.
 func (d *Digest) count(x float64) {
+	// The bits of floats that are not negative are ordered as the floats are. So the first bits name the
+	// interval, without a logarithm, and the sorted keys below are in the order of the values.
 	d.counts[math.Float64bits(x)>>digestShift]++
 	d.moments.Add(x)
 	d.sum += x
@@ -76,8 +79,11 @@ func (d *Digest) Jain() float64 {
 func (d *Digest) percentiles(qs ...float64) []float64 {
 	out := make([]float64, 0, len(qs))
 	seen := int64(0)
+	// Sorted, and not in the map's random order: counts are added up until the rank is reached.
 	for _, key := range slices.Sorted(maps.Keys(d.counts)) {
 		seen += d.counts[key]
+		// A loop, because one interval may hold several of the percentiles. The middle of the last interval
+		// may exceed every value, hence the maximum.
 		for len(out) < len(qs) && seen >= int64(rank(qs[len(out)], d.moments.N())) {
 			out = append(out, min(d.max, middle(key)))
 		}
@@ -87,6 +93,8 @@ func (d *Digest) percentiles(qs ...float64) []float64 {
 
 // middle returns the middle of the interval with a key.
 func middle(key uint64) float64 {
+	// Its interval begins at 0 and is narrower than any number of a report: most values in it are exactly
+	// 0, such as the waits of jobs that start at once.
 	if key == 0 {
 		return 0
 	}

@@ -19,10 +19,14 @@ func Holm(p []float64) []float64 {
 	for i := range order {
 		order[i] = i
 	}
+	// The order of equal p-values decides nothing in the result, since both get the larger product. It is
+	// stable for the same bytes everywhere.
 	slices.SortStableFunc(order, func(i, j int) int { return cmp.Compare(p[i], p[j]) })
 	out := make([]float64, len(p))
 	last := 0.
 	for i, k := range order {
+		// The maximum makes the procedure step down: once a comparison is not significant, none with a
+		// larger p-value is.
 		last = max(last, min(1, p[k]*float64(len(p)-i)))
 		out[k] = last
 	}

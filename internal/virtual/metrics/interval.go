@@ -24,6 +24,7 @@ func Confidence(values []float64, level float64) Estimate {
 		m.Add(v)
 	}
 	e := Estimate{N: m.N(), Mean: m.Mean()}
+	// One run has no spread, and Student's distribution has no zero degrees of freedom.
 	if e.N > 1 {
 		t := student(level, e.N-1)
 		e.Half = t * math.Sqrt(m.Variance()/float64(e.N))

@@ -18,6 +18,8 @@ func (l *Level) Add(now time.Duration, n int) {
 
 // pass integrates from the last change to now.
 func (l *Level) pass(now time.Duration) {
+	// A time before the last change is possible for Area, at the end of a run that continues after the last
+	// job: the area is then complete already.
 	if now > l.at {
 		l.area += float64(float64(l.value) * (now - l.at).Seconds())
 		l.at = now
@@ -68,6 +70,7 @@ func (c *Course) pass(now time.Duration) {
 		}
 		// Here and not in Add, so that a level that lasts no time, between two events of one moment, is no peak.
 		c.peaks[i] = max(c.peaks[i], c.value)
+		// Span by span, since a level that lasts for long covers several spans.
 		end := min(now, time.Duration(i+1)*c.Width)
 		c.areas[i] += float64(float64(c.value) * (end - c.at).Seconds())
 		c.at = end
@@ -76,6 +79,7 @@ func (c *Course) pass(now time.Duration) {
 
 // double merges neighbouring spans.
 func (c *Course) double() {
+	// In place: the pair 2i, 2i+1 is read before position i is written, and no later pair needs it.
 	for i := range len(c.areas) / 2 {
 		c.areas[i] = c.areas[2*i] + c.areas[2*i+1]
 		c.peaks[i] = max(c.peaks[2*i], c.peaks[2*i+1])
@@ -91,6 +95,7 @@ func (c *Course) Means(now time.Duration) []float64 {
 	means := make([]float64, len(c.areas))
 	for i, a := range c.areas {
 		begin := time.Duration(i) * c.Width
+		// Not the width alone: the last span is not over, and its mean would look too low.
 		means[i] = a / (min(c.at, begin+c.Width) - begin).Seconds()
 	}
 	return means

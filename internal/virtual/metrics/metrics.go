@@ -51,6 +51,8 @@ func Variability(values []float64, q float64) float64 {
 func LoadShare(sizes []float64, c float64) float64 {
 	part, all := 0.0, 0.0
 	for _, x := range sizes {
+		// Work and not jobs: under the policies that compare with c, a long job is served like a short one
+		// until it has received c.
 		part += min(x, c)
 		all += x
 	}

@@ -26,6 +26,7 @@ func Summarize(values []float64) Summary {
 	}
 	sorted := slices.Sorted(slices.Values(values))
 	var m Moments
+	// In ascending order, so that equal sets of values have equal sums, whatever order the jobs ended in.
 	for _, v := range sorted {
 		m.Add(v)
 	}
@@ -90,6 +91,8 @@ func Jain(values []float64) float64 {
 
 // jain computes Jain's index from the sums.
 func jain(sum, squares float64, n int) float64 {
+	// All values are 0, which is equal treatment. 0/0 would put a NaN into JSON, which has
+	// none.
 	if squares == 0 {
 		return 1
 	}
@@ -100,6 +103,7 @@ func jain(sum, squares float64, n int) float64 {
 // system, which is Tyrex's definition. 1 is a job that others did not delay. It
 // is 1 for a job without tasks, which takes no time alone.
 func Slowdown(response, alone float64) float64 {
+	// Such a job also ends at once in company.
 	if alone <= 0 {
 		return 1
 	}

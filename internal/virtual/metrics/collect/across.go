@@ -54,6 +54,8 @@ const (
 // Measures lists the measures that compare runs, in the order of tables.
 var Measures = []Measure{
 	{"makespan", func(r *Report) float64 { return r.Makespan }, Smaller, NoSeries, metrics.Statistic{}},
+	// It depends on the jobs alone, not on the policy. Beside the makespan it says how much a better policy
+	// could still gain.
 	{"makespan.bound", func(r *Report) float64 { return r.Bounds.Best() }, Neither, NoSeries, metrics.Statistic{}},
 	{"response.mean", func(r *Report) float64 { return r.Response.Mean }, Smaller, Responses, metrics.Statistic{}},
 	{"response.median", func(r *Report) float64 { return r.Response.Median }, Smaller, Responses, metrics.Statistic{Percentile: 50}},
@@ -68,6 +70,8 @@ var Measures = []Measure{
 	{"slowdown.v95", func(r *Report) float64 { return r.Variability }, Smaller, NoSeries, metrics.Statistic{}},
 	{"slowdown.jain", func(r *Report) float64 { return r.Jain }, Larger, NoSeries, metrics.Statistic{}},
 	{"maps.local", func(r *Report) float64 { return r.Locality.NodeShare() }, Larger, NoSeries, metrics.Statistic{}},
+	// Neither: a policy that wastes copies uses more slots, and so does one that ends the same work
+	// earlier.
 	{"slots.use", func(r *Report) float64 { return r.Slots.Use }, Neither, NoSeries, metrics.Statistic{}},
 	{"maps.idle", func(r *Report) float64 { return r.Conserved.Idle[job.Map] }, Smaller, NoSeries, metrics.Statistic{}},
 	{"reduces.idle", func(r *Report) float64 { return r.Conserved.Idle[job.Reduce] }, Smaller, NoSeries, metrics.Statistic{}},
@@ -122,6 +126,7 @@ func FindMeasure(name string) (Measure, error) {
 		}
 		names = append(names, m.Name)
 	}
+	// Not both: a list of all names hides the one that was meant.
 	if best := suggest.Nearest(name, names); best != "" {
 		return Measure{}, fmt.Errorf("unknown measure %q; did you mean %q?", name, best)
 	}
@@ -143,6 +148,8 @@ func Over(reports []*Report) []Across {
 		runs := byPolicy[out[i].Policy]
 		out[i].Runs = len(runs)
 		for _, m := range Measures {
+			// All runs of one call have the same workload and machines, so the first one speaks for the
+			// rest.
 			if !m.Known(runs[0]) {
 				continue
 			}

@@ -39,6 +39,8 @@ func Alone(run sim.Config, policy func() (sched.Policy, error)) ([]time.Duration
 		}
 		configs = append(configs, cfg)
 	}
+	// Chunks run side by side. Within a chunk the jobs follow each other in one run, because the set-up of
+	// the cluster costs more than most jobs.
 	results, errs := sim.RunEach(configs, 0)
 	out := make([]time.Duration, 0, len(run.Jobs))
 	for i, r := range results {
@@ -46,6 +48,8 @@ func Alone(run sim.Config, policy func() (sched.Policy, error)) ([]time.Duration
 			return nil, errs[i]
 		}
 		for _, j := range r.Jobs {
+			// Submitted is the end of the job before: for the simulator a job is submitted when the last of
+			// its After has ended.
 			out = append(out, j.Ended-j.Submitted)
 		}
 	}
@@ -56,7 +60,7 @@ func Alone(run sim.Config, policy func() (sched.Policy, error)) ([]time.Duration
 func chain(jobs []workload.Job) []workload.Job {
 	out := make([]workload.Job, len(jobs))
 	for i, j := range jobs {
-		// Alone in the cluster it waits for no other job, and its priority is over nobody.
+		// Alone in the cluster it waits for no other job, and its priority has no effect.
 		j.Submit, j.After, j.Priority = 0, nil, job.Normal
 		if i > 0 {
 			j.After = []int{i - 1}

@@ -73,12 +73,14 @@ func BoundsOf(c *workload.Cluster, jobs []workload.Job, m sim.ModelConfig) Bound
 	for i := range order {
 		order[i] = i
 	}
+	// Jobs of a file need not be in the order of their submissions, and jobs of a chain may state 0.
 	slices.SortStableFunc(order, func(x, y int) int { return cmp.Compare(jobs[x].Submit, jobs[y].Submit) })
 	first := jobs[order[0]].Submit.Seconds()
 	var out Bounds
 	rest, paths := 0.0, make([]float64, len(jobs))
-	// From the last arrival back, rest is the work of all jobs that come at or after this one: none of it can
-	// begin before, so each arrival gives a bound, and one that follows a quiet hour may give the largest.
+	// From the last arrival back, rest is the work of all jobs that come at or after this one: this work
+	// cannot begin before, so each arrival gives a bound, and one that follows a quiet hour may give the
+	// largest.
 	for _, i := range slices.Backward(order) {
 		tasks := jobs[i].Tasks()
 		paths[i] = b.path(tasks)
@@ -89,6 +91,8 @@ func BoundsOf(c *workload.Cluster, jobs []workload.Job, m sim.ModelConfig) Bound
 	for i := range jobs { // a job comes after jobs before it only
 		begin := jobs[i].Submit.Seconds()
 		for _, p := range jobs[i].After {
+			// A reference to itself or to a later job is an error that the workload's check reports. Here
+			// it must only not lead outside the list.
 			if p >= 0 && p < i {
 				begin = max(begin, end[p])
 			}
@@ -103,9 +107,12 @@ func BoundsOf(c *workload.Cluster, jobs []workload.Job, m sim.ModelConfig) Bound
 func bestOf(c *workload.Cluster, m *sim.ModelConfig) best {
 	b := best{share: m.ShuffleShare, startup: m.TaskStartup.Seconds()}
 	if b.share == 0 {
+		// Of a reduce's time, the first third is the shuffle.
 		b.share = 1. / 3 // the model's default
 	}
 	b.share = max(0, b.share)
+	// A lower bound takes every node for as fast as the fastest one, because the policy may put the work
+	// there.
 	faster := 1. // the largest factor by which a node is faster than its group
 	for _, x := range m.Slow {
 		if x.Factor > 0 {
@@ -116,6 +123,7 @@ func bestOf(c *workload.Cluster, m *sim.ModelConfig) best {
 		g := &c.Groups[i]
 		speed, disk := cmp.Or(g.Speed, 1)*faster, g.DiskBandwidth*faster
 		if disk == 0 {
+			// A group that states no bandwidth has a disk that takes no time in the model.
 			disk = math.Inf(1)
 		}
 		b.speed, b.disk = max(b.speed, speed), max(b.disk, disk)
@@ -138,6 +146,8 @@ func (b *best) work(tasks [job.Kinds][]workload.Task) float64 {
 	sum := 0.0
 	for _, list := range tasks {
 		for i := range list {
+			// A task states one of both: a measured duration, or stages from which the simulator computes
+			// one.
 			sum += cmp.Or(list[i].Duration, list[i].CPU).Seconds()
 		}
 	}

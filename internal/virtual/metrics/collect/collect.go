@@ -116,6 +116,7 @@ func (k *Collector) Observe(e *sim.Event) {
 		k.nodes[e.Node].up = true
 		k.balance.Join(e.At, k.nodes[e.Node].running)
 	case sim.NodeDown:
+		// A node that the balance does not hold must not leave it.
 		if n := &k.nodes[e.Node]; n.up {
 			n.up = false
 			k.balance.Leave(e.At, n.running)
@@ -145,6 +146,8 @@ func (k *Collector) observeStarved(e *sim.Event) {
 	k.starved.pass(e.At, [job.Kinds]int{job.Map: k.busy[job.Map].Value(), job.Reduce: k.busy[job.Reduce].Value()})
 	switch e.Kind {
 	case sim.NodeUp, sim.NodeDown:
+		// The collector's own up is still the state from before the event, so a second NodeDown of the same
+		// node changes nothing here either.
 		n, by := &k.nodes[e.Node], 1
 		if e.Kind == sim.NodeDown {
 			by = -1
@@ -157,8 +160,8 @@ func (k *Collector) observeStarved(e *sim.Event) {
 		k.starved.observe(e, &k.jobs[e.Job], false)
 	case sim.AttemptStarted, sim.AttemptEnded:
 		copied := false
-		// A failed or killed attempt makes its task wait again, unless another attempt of the task goes on
-		// or has won. k.copied knows that only until ended has forgotten the task.
+		// A failed or killed attempt makes its task wait again, unless another attempt of the task runs or
+		// has won. k.copied knows that only until ended has forgotten the task.
 		if e.Kind == sim.AttemptEnded && e.Outcome != job.AttemptSucceeded {
 			_, copied = k.copied[e.Attempt.TaskID]
 		}
@@ -169,6 +172,8 @@ func (k *Collector) observeStarved(e *sim.Event) {
 // submitted records the submission of a job. Averages over time begin with the
 // first one.
 func (k *Collector) submitted(e *sim.Event) {
+	// Time before the first submission belongs to no policy: the cluster joins and idles. The balances have
+	// integrated it, so it is discarded.
 	if k.start < 0 {
 		k.start = e.At
 		k.balance.Restart(e.At)
@@ -207,6 +212,8 @@ func (k *Collector) jobEnded(e *sim.Event) {
 		if late <= 0 {
 			k.due.Met++
 		}
+		// Jobs in time count as 0, so that the mean is over all jobs with a deadline: over the late ones
+		// alone a policy would look better for making more jobs a little late.
 		k.late.Add(max(0, late).Seconds())
 	}
 	slow := metrics.Slowdown(took, k.alone[e.Job].Seconds())
@@ -228,6 +235,8 @@ func (k *Collector) occupy(e *sim.Event, by int) {
 	if n.up {
 		k.balance.Change(e.At, n.running, n.running+by)
 	}
+	// The learning scheduler's paper calls a node overloaded by its run queue per core. Here every attempt
+	// counts as one process that wants to run.
 	was := n.running > n.cores
 	n.running += by
 	// The first attempt on a machine ends its idleness (running equals by, 1), the end of the last one
@@ -246,6 +255,7 @@ func (k *Collector) occupy(e *sim.Event, by int) {
 // pay adds by, 1 or -1, to the machines that cost.
 func (k *Collector) pay(e *sim.Event, by int) {
 	k.paid.Add(e.At, by)
+	// A machine with attempts is not idle, so it does not stop being so when it is given back.
 	if k.nodes[e.Node].running == 0 {
 		k.idle.Add(e.At, by)
 	}
@@ -259,6 +269,7 @@ func (k *Collector) PayForAll() {
 	for i := range k.nodes {
 		k.nodes[i].paid = true
 	}
+	// From time 0: the number of hours is until the end, of a cluster that was there before the first job.
 	k.paid.Add(0, k.most)
 	k.idle.Add(0, k.most)
 }
@@ -267,9 +278,13 @@ func (k *Collector) PayForAll() {
 func (k *Collector) started(e *sim.Event) {
 	k.occupy(e, 1)
 	if s := k.live[e.Job]; s.started < 0 {
+		// A job that restarts keeps its first launch: the time that it waited for the policy does not come
+		// again.
 		s.started = e.At
 		k.live[e.Job] = s
 		k.overlaid.Queue.Add(e.At, -1)
+		// In units of the job's own time, since a minute is much for a job of seconds and nothing for one
+		// of hours.
 		if alone := k.alone[e.Job]; alone > 0 {
 			k.longest = max(k.longest, (e.At-s.submitted).Seconds()/alone.Seconds())
 		}
@@ -307,6 +322,8 @@ func (k *Collector) ended(e *sim.Event) {
 	case e.Outcome == job.AttemptSucceeded && e.Speculative:
 		k.waste.Won++
 	case e.Outcome == job.AttemptSucceeded:
+	// A killed attempt of a task that never had a copy was preempted or its job was killed, which is not
+	// the price of speculation.
 	case e.Outcome == job.AttemptKilled && copied:
 		k.waste.Speculation += spent
 	default: // it failed, was preempted, or its node was lost
@@ -337,7 +354,7 @@ func (k *Collector) Report(r *sim.Result, bounds Bounds) *Report {
 		Locality: Locality{Node: r.Maps[cluster.NODE], Rack: r.Maps[cluster.RACK], Any: r.Maps[cluster.ANY],
 			None: r.Maps[cluster.NONE]}}
 	k.jobNumbers(p)
-	// The run may go on after the last job, until nodes return or timers fire. That time would lower all
+	// The run may continue after the last job, until nodes return or timers fire. That time would lower all
 	// averages.
 	end := r.Ended
 	if r.Unfinished == 0 {

@@ -89,11 +89,14 @@ func compare(m Measure, w Workload, policy, baseline []Observed) *comparison {
 		p.a, p.b = append(p.a, m.Of(policy[i].Report)), append(p.b, m.Of(baseline[i].Report))
 	}
 	for _, r := range slices.Concat(policy, baseline) {
+		// One run on either side is enough: its numbers come from a machine with more slots than the other
+		// one had.
 		if r.Free > 0 && p.free == "" {
 			p.free = r.Policy
 		}
 	}
 	switch {
+	// The jobs are the sample: seeds with a trace differ in placement only.
 	case w.Fixed && m.Series != NoSeries:
 		p.Over = overBlocks
 		p.Ratio = blocksRatio(m, w, policy, baseline)
@@ -115,7 +118,7 @@ func judge(list []*comparison) []Pair {
 	var tested []*comparison
 	var p []float64
 	// Holm divides the permitted error among the members of the family. A comparison that can claim nothing
-	// takes no part of it: with it the others would need smaller p-values for nothing.
+	// takes no share: with one the others would need smaller p-values for nothing.
 	for _, c := range list {
 		if c.Known && c.free == "" && c.measure.Better != Neither {
 			tested, p = append(tested, c), append(p, c.P)
@@ -124,6 +127,7 @@ func judge(list []*comparison) []Pair {
 	for i, adjusted := range metrics.Holm(p) {
 		tested[i].Holm, tested[i].Family = adjusted, len(p)
 	}
+	// In the order of the list, and not of the p-values: tables have policies as rows.
 	out := make([]Pair, len(list))
 	for i, c := range list {
 		if c.Family == 0 { // not tested: no p-value may look like a claim
@@ -142,6 +146,7 @@ func blocksRatio(m Measure, w Workload, policy, baseline []Observed) metrics.Rat
 	var submitted []float64
 	var kept []int
 	for i, at := range w.Submitted {
+		// Blocks must divide the time that counts. Empty blocks at the beginning would lower their number.
 		if at >= w.From {
 			submitted, kept = append(submitted, at), append(kept, i)
 		}
@@ -184,6 +189,7 @@ func (p *comparison) words() string {
 		return fmt.Sprintf("%s and %s are equal", p.Policy, p.Baseline)
 	case !p.Known:
 		return fmt.Sprintf("%s %s; %s", p.Policy, change(ratio, p.Baseline), p.unknown())
+	// Before the interval that contains 1: pairs that are all ties show equality and not a lack of data.
 	case low == 1 && high == 1:
 		return fmt.Sprintf("%s and %s are equal", p.Policy, p.Baseline)
 	case low <= 1 && high >= 1 || m.Better == Neither:
@@ -195,6 +201,7 @@ func (p *comparison) words() string {
 	case p.Holm > 1-Level:
 		return fmt.Sprintf("no difference can be told among %d comparisons: %s %s [%s, %s]", p.Family, p.Policy, change(ratio, p.Baseline), signed(low), signed(high))
 	}
+	// From here on the interval excludes 1 on one side, so low > 1 says where.
 	winner, loser := p.Policy, p.Baseline
 	if (low > 1) == (m.Better == Smaller) { // the baseline wins
 		winner, loser = loser, winner
@@ -207,6 +214,7 @@ func (p *comparison) words() string {
 		return fmt.Sprintf("%s beats %s by a factor of %s [%s, %s]", winner, loser, factor(ratio), factor(low), factor(high))
 	}
 	if low < 1 {
+		// A saving has its ends in the other order: the ratio 0.6 saves 40 %, more than 0.8 does.
 		low, high = high, low
 	}
 	return fmt.Sprintf("%s beats %s by %s %% [%s, %s]", winner, loser, percent(math.Abs(ratio-1)), percent(math.Abs(low-1)), percent(math.Abs(high-1)))
@@ -274,6 +282,7 @@ func signed(ratio float64) string {
 
 // percent formats a fraction in percent with two significant digits.
 func percent(x float64) string {
+	// From here on two digits have no decimal: 9.95 % would print as 10.0 below.
 	if math.Abs(x) >= 0.0995 || x == 0 {
 		return fmt.Sprintf("%.0f", 100*x)
 	}
@@ -299,6 +308,7 @@ func CompareAll(runs []Observed, workload func(seed uint64) Workload) []Pair {
 	var list []*comparison
 	for _, name := range names[min(1, len(names)):] {
 		a, b := common(byPolicy[name], byPolicy[names[0]])
+		// The policies have been stopped before they ran a seed in common. There is nothing to pair.
 		if len(a) == 0 {
 			continue
 		}

@@ -42,6 +42,7 @@ func PoolOf(j *workload.Job) string { return cmp.Or(j.Pool, j.User, "default") }
 // submitted counts a live job of a pool.
 func (p *pools) submitted(now time.Duration, i int) {
 	q := &p.pool[p.of[i]]
+	// With its slots from before: attempts of earlier jobs may still occupy some.
 	if q.live++; q.live == 1 {
 		p.balance.Join(now, q.held)
 	}
@@ -58,6 +59,7 @@ func (p *pools) ended(now time.Duration, i int) {
 // hold adds by to the slots that a job's pool holds.
 func (p *pools) hold(now time.Duration, i, by int) {
 	q := &p.pool[p.of[i]]
+	// Outside the balance the count continues, so that the pool joins again with the right value.
 	if q.live > 0 {
 		p.balance.Change(now, q.held, q.held+by)
 	}

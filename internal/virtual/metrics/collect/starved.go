@@ -101,6 +101,7 @@ type waitStart struct {
 // pass integrates up to now. busy holds the slots in use since the last call.
 func (s *starvation) pass(now time.Duration, busy [job.Kinds]int) {
 	from := s.at
+	// Events of one moment: the state between them lasts no time.
 	if now <= from {
 		return
 	}
@@ -112,6 +113,7 @@ func (s *starvation) pass(now time.Duration, busy [job.Kinds]int) {
 		return max(0, float64(min(s.up[kind]-busy[kind], whole))/float64(s.up[kind]))
 	}
 	for kind := range s.waiting {
+		// Without slots of the kind, nothing that a policy does could help the task.
 		if s.waiting[kind] > 0 && s.up[kind] > 0 {
 			span := (now - from).Seconds()
 			s.wanted[kind] += span
@@ -135,6 +137,7 @@ func (s *starvation) pass(now time.Duration, busy [job.Kinds]int) {
 		return
 	}
 	idle := free(job.Map)
+	// A few idle slots are usual: nodes wait for their next heartbeat, or for a job with data there.
 	if idle < starvedIdle {
 		return
 	}
@@ -145,6 +148,7 @@ func (s *starvation) pass(now time.Duration, busy [job.Kinds]int) {
 
 // change applies f to a job's counts and keeps the totals of all jobs.
 func (s *starvation) change(now time.Duration, i int, f func(w *wanting)) {
+	// A late event of an attempt whose job has ended finds none.
 	w := s.jobs[i]
 	if w == nil {
 		return
@@ -168,6 +172,7 @@ func (s *starvation) observe(e *sim.Event, j *workload.Job, copied bool) {
 	kind := e.Attempt.Kind
 	switch {
 	case e.Kind == sim.JobSubmitted || e.Kind == sim.JobRestarted:
+		// A restarted job keeps its entry: the queue holds pointers to it.
 		if e.Kind == sim.JobSubmitted {
 			s.jobs[e.Job] = &wanting{}
 		}
@@ -180,6 +185,8 @@ func (s *starvation) observe(e *sim.Event, j *workload.Job, copied bool) {
 		delete(s.jobs, e.Job)
 	case e.Kind == sim.AttemptEnded && e.Outcome == job.AttemptSucceeded:
 		if kind == job.Map {
+			// Not for a task that is launched again after its output was lost: then the gate has been
+			// passed, and a number below 0 says the same as 0.
 			s.change(e.At, e.Job, func(w *wanting) { w.gate-- })
 		}
 	case e.Speculative: // its task runs already, and goes on if the copy ends

@@ -43,6 +43,8 @@ func ParseWarmUp(text string) (WarmUp, error) {
 		return WarmUp{rule: text}, nil
 	}
 	share, err := strconv.ParseFloat(text, 64)
+	// Written so that NaN, which ParseFloat reads, is refused. A trace of which more than half is left out
+	// is another trace.
 	if err != nil || !(share > 0 && share <= 0.5) {
 		return WarmUp{}, fmt.Errorf("%q must be auto, none, mser, or a share above 0 and at most 0.5", text)
 	}
@@ -96,6 +98,7 @@ func (rule WarmUp) LeaveOut(fixed bool, runs, others []Observed, jobs func(seed 
 	if rule.rule == WarmUpNone || rule.rule == "" || len(runs) == 0 {
 		return nil
 	}
+	// The author of a generated workload chose its load, the first jobs included.
 	if rule.rule == WarmUpAuto && (!fixed || len(jobs(runs[0].Seed)) < leastWarmUp) {
 		return nil
 	}
@@ -108,6 +111,8 @@ func (rule WarmUp) LeaveOut(fixed bool, runs, others []Observed, jobs func(seed 
 	cut := 0. // the time of the first submission that counts, since the first
 	for _, r := range runs {
 		submitted := submissions(jobs(r.Seed))
+		// Also with a fixed share, for the warning: a policy under which the queue grows without end has no
+		// mean.
 		n, settled := metrics.WarmUp(population(submitted, r.Outcomes.Response))
 		if !settled && !slices.Contains(out.Unsettled, r.Policy) {
 			out.Unsettled = append(out.Unsettled, r.Policy)
@@ -167,9 +172,12 @@ func population(submitted []submission, response []float64) []float64 {
 	slices.Sort(ends)
 	out, ended := make([]float64, len(submitted)), 0
 	for i, s := range submitted {
+		// Both lists ascend, so one walk serves all submissions.
 		for ended < len(ends) && ends[ended] <= s.at {
 			ended++
 		}
+		// A job without tasks ends when it is submitted and counts among the ended ones before it counts as
+		// submitted.
 		out[i] = float64(max(0, i-ended))
 	}
 	return out
@@ -188,6 +196,7 @@ func (w *Warmed) Apply(r Observed, jobs []workload.Job) int {
 			removed++
 		}
 	}
+	// From the outcomes, since the report holds summaries, from which single jobs cannot be taken out.
 	r.recount(jobs)
 	return removed
 }

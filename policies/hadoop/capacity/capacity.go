@@ -68,6 +68,8 @@ func (c *Order) configure(cfg Config) error {
 	if err := cfg.Check(); err != nil {
 		return err
 	}
+	// Before anything changes: until the next walk no heartbeat may be left out, since the walk may order
+	// the queues anew.
 	c.unsettle()
 	c.cfg, c.queues, c.byName = cfg, nil, make(map[string]*queue)
 	for i, conf := range cfg.withDefault() {
@@ -142,6 +144,8 @@ func (c *Order) Start(v *sched.View, _ time.Duration) { c.view = v }
 // Consult implements sched.Consulter: it finds out whether slots have kinds.
 func (c *Order) Consult(parts []any) {
 	for _, p := range parts {
+		// By method and not by type: any slots part may have slots without kinds, and this package imports
+		// none.
 		if u, ok := p.(interface{ Untyped() bool }); ok {
 			c.untyped = u.Untyped()
 		}
@@ -230,6 +234,7 @@ func (c *Order) rank(r *sched.Round, p slotSet, slots int) []*queue {
 		c.walked[p] = slots
 	}
 	for _, q := range list {
+		// Before the sort, because a comparison must not see a ratio change half-way.
 		q.weigh(p, slots)
 	}
 	slices.SortStableFunc(list, byRatio)
@@ -244,6 +249,7 @@ func (c *Order) JobAdded(j *job.Job) {
 		// Only simulations and restored jobs come with such a name; see QueueChecker.
 		q = c.byName[DefaultQueue]
 	}
+	// A slice by seat and not a map by id: the walk looks up each job that it visits.
 	for j.Seat() >= len(c.seats) {
 		c.seats = append(c.seats, seat{})
 	}
@@ -261,6 +267,7 @@ func (c *Order) JobRemoved(j *job.Job) {
 	for k := range job.Kind(job.Kinds) {
 		s.queue.set(j, s, k, false, 0)
 	}
+	// After its slots have been taken off, or the user's counts would outlive the user.
 	s.queue.leave(j, s.user)
 	*s = seat{}
 }
@@ -299,6 +306,8 @@ func (c *Order) TaskEnded(a *job.Attempt, _ time.Duration) { c.count(a, -a.Width
 func (c *Order) count(a *job.Attempt, by int) {
 	c.unsettle()
 	s, k := &c.seats[a.Job().Seat()], a.Kind()
+	// The queue's use counts the slots of the task's kind, as Hadoop's TaskSchedulingMgr does, whichever
+	// slot it runs in.
 	s.queue.set(a.Job(), s, k, s.ready[k], s.runs[k]+by)
 }
 
@@ -378,6 +387,8 @@ func (s *walk) want(k job.Kind) {
 // that it may. Hadoop then stops without looking at the queues again.
 func (c *Order) spent(r *sched.Round, k job.Kind) bool {
 	launched, far, after := 0, false, 0
+	// A walk over the few launches of the round. Counts of the policy's own would have to be kept apart
+	// from queries outside the round.
 	for _, a := range r.Launched() {
 		if a.Task.Kind() != k {
 			continue
@@ -408,6 +419,8 @@ func (c *Order) offSwitch(a sched.Assignment) bool {
 func (s *walk) visitQueue(q *queue) bool {
 	// Queries pass over the limits: they ask for the order of jobs, and a job behind a limit has a
 	// place in it.
+	// A queue over its maximum is passed over, and the next one gets the slot. Only maximum-capacity does
+	// that: above its capacity alone a queue may still borrow.
 	if s.real && q.full(s.p, s.slots, s.cfg.TinyZero) {
 		s.noteFull(q)
 		return true
@@ -430,6 +443,8 @@ func (s *walk) visitQueue(q *queue) bool {
 		list = q.busy[which]
 	}
 	for _, j := range list.Jobs() {
+		// The user's later jobs are visited and passed over, too. A slot that all users' limits refuse goes
+		// to the next queue.
 		if u := s.seats[j.Seat()].user; s.real && u.occupied[s.p] >= limit {
 			s.noteUser(q, u, j, limit)
 			continue
@@ -493,6 +508,7 @@ func (c *Order) Advances(j, before *job.Job, k job.Kind) (byPriority, byPool boo
 	x, y := c.seats[j.Seat()].queue, c.seats[before.Seat()].queue
 	byPriority = x == y && x.conf.Priorities && before.Priority() < job.VeryHigh
 	idle := slices.ContainsFunc(c.queues, func(q *queue) bool {
+		// A promise of less than a slot gives a queue no precedence.
 		promised := float64(q.conf.Capacity) / 100 * float64(c.view.Nodes().Slots(k))
 		return q != x && q != y && promised >= 1 && q.occupied[k] == 0
 	})

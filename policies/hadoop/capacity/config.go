@@ -82,10 +82,13 @@ func (c *Config) Check() error {
 		if err := q.check(); err != nil {
 			errs = append(errs, fmt.Errorf("queue %q: %w", q.Name, err))
 		}
+		// The second one would take the place of the first in the table of names, and jobs would never
+		// reach that.
 		if seen[q.Name] {
 			errs = append(errs, fmt.Errorf("queue %q is declared twice", q.Name))
 		}
 		seen[q.Name] = true
+		// In single precision, as Hadoop adds them: a sum that it accepts must not be refused here.
 		sum += q.Capacity
 	}
 	// Sums in single precision need not be exact.
@@ -146,6 +149,7 @@ func ParseQueues(s string) (queues []QueueConfig, err error) {
 			continue
 		}
 		fields := strings.Split(text, ",")
+		// -1 is no capacity: Hadoop has no default for it, and 0 is a capacity that an operator may mean.
 		q := NewQueueConfig(strings.TrimSpace(fields[0]), -1)
 		for _, f := range fields[1:] {
 			key, value, _ := strings.Cut(strings.TrimSpace(f), "=")

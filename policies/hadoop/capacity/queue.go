@@ -145,6 +145,7 @@ func enlist(list *sched.SortedJobs, j *job.Job, in bool) {
 // of a user's jobs can launch something.
 func (q *queue) want(u *user, p slotSet, more bool) {
 	if more {
+		// Users and not jobs are counted: a user with many jobs does not shrink the others' part.
 		if u.ready[p]++; u.ready[p] == 1 {
 			q.wanting[p]++
 		}
@@ -190,6 +191,8 @@ func (q *queue) full(p slotSet, slots int, tinyZero bool) bool {
 //	min( max(⌈c/n⌉, ⌈c·MinUserLimit/100⌉), ⌊capacity·UserLimitFactor⌋ )
 func (q *queue) userLimit(p slotSet, slots, users int, tinyZero bool) int {
 	capacity := max(q.capacity(slots), 1)
+	// Hadoop's user limit divides the capacity while the queue is below it, and not its present use, or the
+	// first user of an idle queue would be limited to one slot at a time.
 	current := capacity
 	if q.occupied[p] >= capacity {
 		// The queue borrows. Hadoop divides one slot more than it has among its users, so that some user
@@ -215,6 +218,8 @@ func byRatio(a, b *queue) int { return cmp.Compare(a.ratio, b.ratio) }
 func (q *queue) weigh(p slotSet, slots int) {
 	q.ratio = 1
 	if c := q.capacity(slots); c > 0 {
+		// Of a queue whose capacity rounds down to 0, any use would be infinitely far above it. As 1 it is
+		// served after queues below their promise and before those above.
 		q.ratio = float64(q.occupied[p]) / float64(c)
 	}
 }

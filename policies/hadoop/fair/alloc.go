@@ -123,6 +123,7 @@ func (a *Allocations) SetPool(pool, name, value string) (err error) {
 	default:
 		return fmt.Errorf("%w %q", ErrUnknown, name)
 	}
+	// A bad value leaves the pool as it was, so that all errors of a file can be found in one pass.
 	if err == nil {
 		a.AddPool(pool, p)
 	}
@@ -192,6 +193,7 @@ func (a *Allocations) String() string {
 			entries = append(entries, strings.Join(words, " "))
 		}
 	}
+	// The defaults first: ParseAllocations does not need it, but a person who reads the text does.
 	add(limitWord("userMaxJobsDefault", a.MaxUserJobs))
 	add(limitWord("poolMaxJobsDefault", a.MaxPoolJobs))
 	add(timeWord("fairSharePreemptionTimeout", a.FairTimeout, Never))
@@ -308,6 +310,8 @@ func seconds(s string) (time.Duration, error) {
 	if err != nil || n < 0 {
 		return 0, fmt.Errorf("%q is not a number of seconds", s)
 	}
+	// Hadoop's default, which means never, is Long.MAX_VALUE. Multiplied it would overflow to a negative
+	// time-out that expires at once.
 	if n > int64(Never/time.Second) {
 		return Never, nil
 	}

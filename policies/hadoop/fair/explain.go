@@ -12,6 +12,8 @@ import (
 
 // LimitReached implements sched.LimitExplainer.
 func (f *Order) LimitReached(j *job.Job, k job.Kind) sched.Reason {
+	// A query between two rounds may be the first to need the set after a change. It is the same that the
+	// next round would compute, so a query changes no decision.
 	f.refreshAdmitted()
 	x := f.jobs[j.Seat()]
 	s := &x.pool.side[k]
@@ -60,6 +62,8 @@ func (f *Order) refreshShares() {
 	}
 	if f.view != nil {
 		now := sharesKey{f.changes, f.view.Jobs().Tally(), [job.Kinds]int{f.view.Nodes().Slots(job.Map), f.view.Nodes().Slots(job.Reduce)}}
+		// Without the key, explanations of a thousand waiting jobs would each run the bisection over all
+		// jobs.
 		if now == f.shared {
 			return
 		}
@@ -92,6 +96,7 @@ func (f *Order) Shares() (list []Share) {
 			list = append(list, Share{p.name, nil, k, s.min, s.demand, s.share, s.running, s.weight})
 		}
 	}
+	// Copies: the rows of ended jobs are kept until the next update, as Hadoop's page shows them.
 	jobs := slices.Clone(f.ended)
 	for _, x := range f.jobs {
 		if x != nil {
@@ -129,6 +134,7 @@ var _ sched.Advancer = (*Order)(nil)
 func (f *Order) Advances(j, before *job.Job, k job.Kind) (byPriority, byPool bool) {
 	x, y := f.jobs[j.Seat()], f.jobs[before.Seat()]
 	if x.pool == y.pool {
+		// The ratio that the job would have with the highest priority: its weight is in the divisor.
 		best := standingRatio(x, k) * priorityFactor(j.Priority()) / priorityFactor(job.VeryHigh)
 		byPriority = best < standingRatio(y, k)
 		if x.pool.limits.FIFO {

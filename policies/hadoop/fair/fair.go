@@ -64,6 +64,7 @@ var (
 
 // New returns an order without jobs.
 func New(cfg Config) *Order {
+	// By priority first, because limits on running jobs admit in this order (Hadoop's updateRunnability).
 	f := &Order{cfg: cfg, all: sched.NewSortedJobs(hadoop.Urgency), jobsLimited: cfg.Pools.limitsJobs()}
 	f.pool(DefaultPool)
 	f.addPools()
@@ -125,6 +126,8 @@ func (f *Order) Quiet() bool { return !f.admissionStale && !f.cfg.StaleDemand }
 
 // Each implements sched.Order.
 func (f *Order) Each(r *sched.Round, o sched.Offer, visit func(sched.Candidate) bool) {
+	// The preferred kind is offered to all pools before the other one to any: a pool's standing is by kind,
+	// and the two cannot be compared.
 	if f.each(r, o, o.Kind, visit) && o.Either {
 		f.each(r, o, o.Kind.Other(), visit)
 	}
@@ -146,6 +149,8 @@ func (f *Order) each(r *sched.Round, o sched.Offer, k job.Kind, visit func(sched
 	}
 	for i := range pools {
 		p := pools[i].item
+		// A pool at its maximum is passed over and the next one served: slots must not stay idle because of
+		// a limit of another one.
 		if !p.takes(o, k) {
 			continue
 		}
@@ -198,6 +203,9 @@ func (f *Order) rank(j *member, k job.Kind) {
 	}
 	p := j.pool
 	s, ps := &j.side[k], &p.side[k]
+	// Jobs have no minimum, so all are in the second class of Hadoop's FairShareComparator, which divides
+	// running tasks by the weight. A job that runs nothing has ratio 0 whatever its weight, and time
+	// decides.
 	at := standing{aboveMin: true, ratio: float64(j.job.Occupied(k)) / s.weight, since: j.job.Submitted(), id: j.job.ID()}
 	// Hadoop's FifoComparator: by priority, then by submission. The priority takes the place of the
 	// ratio, the first key.
@@ -216,6 +224,8 @@ func (f *Order) rank(j *member, k job.Kind) {
 // rankPool updates the position of a pool.
 func (f *Order) rankPool(p *pool, k job.Kind) {
 	s := &p.side[k]
+	// Ties by name, as in Hadoop: pools have no time of submission, and without a last key two pools would
+	// take turns by chance.
 	at := standing{aboveMin: true, ratio: float64(s.running) / p.limits.Weight, name: p.name}
 	// A pool that can launch a task has a demand above its running tasks, so it
 	// is below its share exactly if it runs less than its minimum.
@@ -250,6 +260,7 @@ func (f *Order) JobAdded(j *job.Job) {
 	f.changes++
 	// A new pool's clocks start from here, and the hook gets no time.
 	f.now = max(f.now, j.Submitted())
+	// A pool that the file does not name is made here, and dropIfUnused removes it after its last job.
 	p := f.pool(j.Pool())
 	x := &member{job: j}
 	for j.Seat() >= len(f.jobs) {
@@ -271,6 +282,7 @@ func (f *Order) JobAdded(j *job.Job) {
 	}
 	x.runnable = true
 	x.refresh(&f.cfg)
+	// Both kinds: the reduces enter their ranking later, when slow start lets them.
 	f.rank(x, job.Map)
 	f.rank(x, job.Reduce)
 }
@@ -293,7 +305,6 @@ func (f *Order) JobRemoved(j *job.Job) {
 	f.all.Remove(j)
 	// leavePool ranks the job once more, and a job that is not runnable leaves every ranking.
 	x.runnable = false
-	// The rankings drop a job that is not runnable.
 	f.leavePool(x)
 	f.admissionStale = f.admissionStale || f.jobsLimited
 }
@@ -302,6 +313,8 @@ func (f *Order) JobRemoved(j *job.Job) {
 func (f *Order) leavePool(x *member) {
 	for k := range job.Kind(job.Kinds) {
 		s := &x.pool.side[k]
+		// Attempts of the job may still run when it changes its pool. From here on they count where the job
+		// is.
 		s.running -= x.job.Occupied(k)
 		s.list = slices.DeleteFunc(s.list, func(o *member) bool { return o == x })
 		f.rank(x, k)
@@ -325,6 +338,8 @@ func (f *Order) dropIfUnused(p *pool) {
 	if named || p.name == DefaultPool || f.cfg.StaleDemand || len(p.side[job.Map].list) > 0 {
 		return
 	}
+	// Linear in the number of pools, once for the last job of a pool. The rankings hold no entry of it any
+	// more: each needs a job.
 	if at := slices.Index(f.pools, p); at >= 0 {
 		f.pools = slices.Delete(f.pools, at, at+1)
 	}
@@ -345,6 +360,8 @@ func (f *Order) JobChanged(j *job.Job, c sched.Change) {
 		f.admissionStale = f.admissionStale || f.jobsLimited
 	}
 	if c == sched.PriorityChanged {
+		// The list is sorted by priority, and a key that has changed in place would end the binary search
+		// anywhere.
 		f.all.Reposition(j)
 		f.admissionStale = f.admissionStale || f.jobsLimited
 		x.weigh(&f.cfg)
@@ -365,6 +382,8 @@ func (f *Order) count(a *job.Attempt, by int, now time.Duration) {
 	f.now = now
 	f.changes++
 	x := f.jobs[a.Job().Seat()]
+	// By the kind of the task and not of the slot: shares are of tasks, and a map in a borrowed reduce slot
+	// is a map.
 	x.pool.side[a.Kind()].running += by
 	f.rank(x, a.Kind())
 }
@@ -417,6 +436,8 @@ func (f *Order) refreshAdmitted() {
 		return
 	}
 	f.admissionStale = false
+	// Only if some job has become runnable or has stopped being so. Usually the first ones run on and
+	// nothing changes.
 	if f.admit() {
 		for _, x := range f.jobs {
 			if x != nil {
@@ -456,6 +477,8 @@ func (f *Order) admit() (changed bool) {
 		case pools[pool] >= x.pool.limits.MaxJobs:
 			x.held = sched.Reason{Code: sched.JobsFull, Pool: "pool " + pool, Have: pools[pool], Need: x.pool.limits.MaxJobs}
 		default:
+			// A job that is held counts for neither limit, so a held job of one user does not use up his
+			// pool's places.
 			users[user]++
 			pools[pool]++
 		}
@@ -474,6 +497,8 @@ func (f *Order) Reconfigure(conf any) (bool, error) {
 		return false, nil
 	}
 	f.changes++
+	// Pools that have gone from the file keep their jobs: they exist until these end, with the limits of
+	// pools that are not named.
 	f.cfg.Pools, f.jobsLimited = a, a.limitsJobs()
 	for _, p := range f.pools {
 		p.limits = a.Pool(p.name)

@@ -15,6 +15,7 @@ func (f *Order) updateClocks(now time.Duration) {
 	for _, p := range f.pools {
 		for k := range p.side {
 			s := &p.side[k]
+			// Hadoop's isStarvedForMinShare: a pool that wants less than its minimum is not starved.
 			if s.running >= min(s.min, s.demand) {
 				s.atMin = now
 			}
@@ -64,6 +65,7 @@ func (f *Order) checkPreemption(now time.Duration) {
 // missing returns how many slots the pool may reclaim from other pools.
 func (p *pool) missing(k job.Kind, now, fairTimeout time.Duration) int {
 	s, target := &p.side[k], 0
+	// Both clocks are in Hadoop's tasksToPreempt, and the larger claim counts.
 	if now-s.atMin > p.limits.MinTimeout {
 		target = min(s.min, s.demand)
 	}
@@ -89,6 +91,8 @@ func (f *Order) chooseVictims(k job.Kind, want int) {
 			continue
 		}
 		for _, x := range s.list {
+			// All attempts of the pool, because the newest may be of any job. The cost is once per
+			// PreemptInterval while some pool starves.
 			for a := x.job.Oldest(k); a != nil; a = a.Next() {
 				if a.Reported() {
 					tasks = append(tasks, a)
@@ -105,6 +109,8 @@ func (f *Order) chooseVictims(k job.Kind, want int) {
 		if want <= 0 {
 			return
 		}
+		// Compared before the kill: a pool of 5 slots whose share is 4.5 loses one and runs 4, as in
+		// Hadoop. Without the count of what is left, the newest tasks of one pool would all be killed.
 		if float64(left[p]) > p.side[k].share {
 			f.victims = append(f.victims, a)
 			left[p] -= a.Width()
@@ -116,6 +122,7 @@ func (f *Order) chooseVictims(k job.Kind, want int) {
 // Preempt implements sched.Preempter.
 func (f *Order) Preempt(time.Duration) []*job.Attempt {
 	v := f.victims
+	// They are handed over once. The tracker kills them in the same step, and their ends follow as events.
 	f.victims = nil
 	return v
 }

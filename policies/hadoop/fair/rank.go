@@ -61,6 +61,7 @@ type ranking[T any] struct{ list []ranked[T] }
 func (r *ranking[T]) find(at *standing) int {
 	low, high := 0, len(r.list)
 	for low < high {
+		// By hand and with pointers: sort.Search would call a closure for each comparison.
 		if mid := int(uint(low+high) / 2); compareStanding(&r.list[mid].at, at) < 0 {
 			low = mid + 1
 		} else {
@@ -109,6 +110,8 @@ func (r *ranking[T]) move(i int, x ranked[T]) {
 // The order in which the sort leaves the jobs matters: it decides whose demand
 // the pool's maximum cuts off.
 func (f *Order) eachStale(r *sched.Round, o sched.Offer, k job.Kind, visit func(sched.Candidate) bool) bool {
+	// By name at first, so that the sort, which is stable like Java's, begins with the same order each
+	// time.
 	pools := slices.Clone(f.pools)
 	slices.SortStableFunc(pools, func(a, b *pool) int { return comparePools(a, b, k) })
 	for _, p := range pools {
@@ -141,6 +144,7 @@ func comparePools(a, b *pool, k job.Kind) int {
 	case !needy && needy2:
 		return 1
 	case needy:
+		// The sign of the difference and not a comparison, because Java computes it so: NaN is a tie.
 		order = sign(float64(x.running)/float64(least) - float64(y.running)/float64(least2))
 	default:
 		order = sign(float64(x.running)/x.weight - float64(y.running)/y.weight)

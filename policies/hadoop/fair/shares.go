@@ -67,6 +67,8 @@ func (p *pool) updateDemand(k job.Kind) {
 	s.demand = 0
 	for _, x := range s.list {
 		x.side[k].demand = x.demand(k)
+		// As Hadoop's PoolSchedulable.updateDemand: the loop ends at the maximum, so later jobs of the list
+		// keep an old demand until it shrinks.
 		if s.demand += x.side[k].demand; s.demand >= p.limits.Max[k] {
 			s.demand = p.limits.Max[k]
 			break
@@ -87,6 +89,7 @@ func (x *member) demand(k job.Kind) int {
 	if !x.runnable || !x.job.Open(k) {
 		return 0
 	}
+	// In slots and not in tasks: a wide task demands as many slots as it occupies.
 	return x.job.Wanted(k) + x.job.Occupied(k)
 }
 
@@ -100,6 +103,8 @@ func (x *member) weigh(cfg *Config) {
 		}
 		switch cfg.SizeWeight {
 		case LogWeight:
+			// Not the Log1p of package math, whose last bits differ between processors, and with them the
+			// order of jobs.
 			s.weight = portable.Log1p(float64(s.demand)) / math.Ln2
 		case TaskWeight:
 			s.weight = float64(s.demand)
@@ -152,12 +157,15 @@ type claim struct {
 
 // at returns the claim's share for a ratio R of slots to weight.
 func (c *claim) at(ratio float64) float64 {
+	// The demand limits last, so a minimum is given only to a pool that can use it.
 	return math.Min(math.Max(c.weight*ratio, float64(c.min)), float64(c.demand))
 }
 
 // total adds up the shares for a ratio.
 func total(claims []*claim, ratio float64) float64 {
 	sum := 0.0
+	// In the order of the list: a sum of floats depends on its order, and the shares must be the same bits
+	// in each run.
 	for _, c := range claims {
 		sum += c.at(ratio)
 	}
@@ -182,6 +190,8 @@ func computeShares(claims []*claim, slots float64) {
 		right *= 2
 	}
 	left := 0.0
+	// A fixed number of halvings leaves R inexact by 2^-25 of the interval. More would be better and differ
+	// from Hadoop in the last digits.
 	for range bisections {
 		if mid := (left + right) / 2; total(claims, mid) < limit {
 			left = mid

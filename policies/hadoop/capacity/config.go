@@ -149,7 +149,7 @@ func ParseQueues(s string) (queues []QueueConfig, err error) {
 			continue
 		}
 		fields := strings.Split(text, ",")
-		// -1 is no capacity: Hadoop has no default for it, and 0 is a capacity that an operator may mean.
+		// -1 is no capacity: Hadoop has no default, and 0 is a capacity that an operator may mean.
 		q := NewQueueConfig(strings.TrimSpace(fields[0]), -1)
 		for _, f := range fields[1:] {
 			key, value, _ := strings.Cut(strings.TrimSpace(f), "=")

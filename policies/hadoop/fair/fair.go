@@ -282,7 +282,7 @@ func (f *Order) JobAdded(j *job.Job) {
 	}
 	x.runnable = true
 	x.refresh(&f.cfg)
-	// Both kinds: the reduces enter their ranking later, when slow start lets them.
+	// Both kinds: the reduces enter their ranking later, when slow start permits.
 	f.rank(x, job.Map)
 	f.rank(x, job.Reduce)
 }
@@ -338,8 +338,8 @@ func (f *Order) dropIfUnused(p *pool) {
 	if named || p.name == DefaultPool || f.cfg.StaleDemand || len(p.side[job.Map].list) > 0 {
 		return
 	}
-	// Linear in the number of pools, once for the last job of a pool. The rankings hold no entry of it any
-	// more: each needs a job.
+	// Linear in the number of pools, once for the last job of a pool. The rankings have no entry for the
+	// pool any more, since each needs a job.
 	if at := slices.Index(f.pools, p); at >= 0 {
 		f.pools = slices.Delete(f.pools, at, at+1)
 	}

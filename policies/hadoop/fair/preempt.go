@@ -110,7 +110,7 @@ func (f *Order) chooseVictims(k job.Kind, want int) {
 			return
 		}
 		// Compared before the kill: a pool of 5 slots whose share is 4.5 loses one and runs 4, as in
-		// Hadoop. Without the count of what is left, the newest tasks of one pool would all be killed.
+		// Hadoop. Without the count of the tasks left, the newest of one pool would all be killed.
 		if float64(left[p]) > p.side[k].share {
 			f.victims = append(f.victims, a)
 			left[p] -= a.Width()

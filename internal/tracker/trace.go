@@ -48,6 +48,8 @@ func FormatEvent(ev Event) string {
 	case *Tick:
 		return "tick"
 	}
+	// A new event is visible in traces before it has a line of its own.
+	// A new event is visible in traces before it has a line of its own.
 	return fmt.Sprintf("%T", ev)
 }
 

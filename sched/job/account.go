@@ -38,6 +38,10 @@ func (a *Account) launched(x *Attempt) {
 		a.Copies++
 	}
 	if x.id.Kind == Map {
+		// Of launches and not of tasks: a map that runs again reads its input again, from wherever it runs
+		// then.
+		// Of launches and not of tasks: a map that runs again reads its input again, from wherever it runs
+		// then.
 		a.Levels[x.level]++
 	}
 }
@@ -66,6 +70,10 @@ type waits struct {
 // Waits returns why the job's tasks waited, the longest wait first. It is empty
 // unless the tracker collects wait reasons. The slice is the caller's.
 func (j *Job) Waits() []Wait {
+	// Kind and reason break ties, so the list does not depend on the order in which the reasons first
+	// occurred.
+	// Kind and reason break ties, so the list does not depend on the order in which the reasons first
+	// occurred.
 	return slices.SortedFunc(slices.Values(j.waits.list), func(a, b Wait) int {
 		return cmp.Or(cmp.Compare(b.For, a.For), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Reason, b.Reason))
 	})
@@ -77,6 +85,8 @@ func (j *Job) WaitsUpTo() time.Duration { return max(j.waits.upTo, j.submitted) 
 
 // AddWait adds to a wait reason of the job.
 func (b *Book) AddWait(j *Job, w Wait) {
+	// A search of the list: a job has a few reasons, of some twenty that exist.
+	// A search of the list: a job has a few reasons, of some twenty that exist.
 	i := slices.IndexFunc(j.waits.list, func(x Wait) bool { return x.Kind == w.Kind && x.Reason == w.Reason })
 	if i < 0 {
 		j.waits.list = append(j.waits.list, w)

@@ -42,6 +42,10 @@ func Check(s *Spec) error {
 // defaults.
 func (b *Book) Add(spec Spec, now time.Duration) *Job {
 	spec.fillDefaults()
+	// Never given twice in a run of the master, also if the job ends at once: users and logs name jobs by
+	// it.
+	// Never given twice in a run of the master, also if the job ends at once: users and logs name jobs by
+	// it.
 	b.last++
 	j := &Job{id: b.last, spec: spec, priority: spec.Priority, pool: spec.Pool, submitted: now, seat: b.seat(), near: &b.near,
 		width: 1, asks: spec.TaskMemory != 0 || spec.TaskCPUs != 0, slowStartMaps: slowGate(spec.SlowStart, len(spec.Splits))}
@@ -64,6 +68,8 @@ func (j *Job) addTasks(k Kind, n int, now time.Duration) {
 		t := &j.tasks[k][i]
 		t.id, t.job, t.pendingAt = TaskID{j.id, k, int32(i)}, j, now
 	}
+	// Every task is fresh, so the retry list is empty and the search begins at index 0.
+	// Every task is fresh, so the retry list is empty and the search begins at index 0.
 	j.pending[k].fresh = allTasks(n)
 	j.tally.Pending[k] = n
 }
@@ -83,6 +89,10 @@ func (b *Book) seat() int {
 // jobs can find their splits by rack.
 func (b *Book) HostPlaced(host, rack int32) {
 	for _, j := range b.list.live {
+		// All live jobs, once for each host that joins for the first time. A job that comes later reads the
+		// rack in fill.
+		// All live jobs, once for each host that joins for the first time. A job that comes later reads the
+		// rack in fill.
 		j.pending[Map].place(host, rack)
 	}
 }
@@ -97,6 +107,8 @@ func (b *Book) SetPool(j *Job, pool string) { j.pool = poolOf(pool, j.spec.User)
 // SetWidth records how many slots a task of the job occupies at least; see Job.Width.
 func (b *Book) SetWidth(j *Job, width int) {
 	for k, pending := range j.tally.Pending {
+		// The change only, because the sum is over all jobs.
+		// The change only, because the sum is over all jobs.
 		b.list.widths[k] += (width - j.width) * pending
 	}
 	j.width = width
@@ -131,6 +143,8 @@ func (b *Book) Start(t *Task, how Launch, now time.Duration) *Attempt {
 	}
 	t.running++
 	b.countAttempt(a, 1)
+	// The first launch of either kind: with slow start 0 it may be a reduce.
+	// The first launch of either kind: with slow start 0 it may be a reduce.
 	if j.state == Pending {
 		j.state, j.started = Running, now
 	}
@@ -161,6 +175,8 @@ func (b *Book) Report(a *Attempt, progress float64, ticks uint64, now time.Durat
 		if a.progressAt <= a.started {
 			a.task.job.progressed[a.id.Kind] = true
 		}
+		// Any other number counts, also a smaller one: a process that starts its count again is alive.
+		// Any other number counts, also a smaller one: a process that starts its count again is alive.
 		a.progress, a.ticks, a.progressAt = progress, ticks, now
 	}
 }
@@ -293,6 +309,10 @@ func (b *Book) FetchFailure(t *Task) int {
 func (b *Book) stop(a *Attempt, state AttemptState, now time.Duration) {
 	t := a.task
 	a.state, a.ended = state, now
+	// The grant goes with the attempt, however it ends: a holder that has failed would keep every other
+	// attempt from committing.
+	// The grant goes with the attempt, however it ends: a holder that has failed would keep every other
+	// attempt from committing.
 	if t.grant == a {
 		t.grant, a.granted = nil, false
 	}
@@ -330,6 +350,10 @@ func (b *Book) delay(t *Task) {
 	t.state, t.pendingAt = TaskDelayed, t.readSetbacks().retryAt
 	b.each(j, func(c *Tally) { c.Delayed[k]++ })
 	at, _ := slices.BinarySearchFunc(j.delayed, t, compareDelayed)
+	// Sorted by retry time, so the tracker's next release is the first entry and no step walks over the
+	// list.
+	// Sorted by retry time, so the tracker's next release is the first entry and no step walks over the
+	// list.
 	j.delayed = slices.Insert(j.delayed, at, t)
 }
 
@@ -353,6 +377,8 @@ func (b *Book) Release(t *Task) {
 // blame counts a failure. If it is excused, the task only avoids a node whose disk
 // failed.
 func (b *Book) blame(a *Attempt, limit int, now time.Duration) {
+	// An excused failure is in the account, too: people who look at the job want to see it.
+	// An excused failure is in the account, too: people who look at the job want to see it.
 	t, j := a.task, a.task.job
 	j.account.failed(a)
 	p := t.writeSetbacks()
@@ -366,6 +392,8 @@ func (b *Book) blame(a *Attempt, limit int, now time.Duration) {
 	}
 	p.failures++
 	t.avoid(a.node, now)
+	// Most jobs never fail on any node.
+	// Most jobs never fail on any node.
 	if j.nodeFails == nil {
 		j.nodeFails = make(map[int32]int)
 	}
@@ -422,6 +450,8 @@ func (b *Book) Decide(j *Job, outcome State, culprit *Task, message string, now 
 		culprit.state = TaskFailed
 	}
 	b.SetMapsFirst(j, false)
+	// Out of the live list before the seat is free: whoever walks over live jobs reads tables by seat.
+	// Out of the live list before the seat is free: whoever walks over live jobs reads tables by seat.
 	b.list.remove(j)
 	b.seats = append(b.seats, j.seat)
 	b.list.finishing = append(b.list.finishing, j)
@@ -467,6 +497,8 @@ func (b *Book) End(j *Job, message string, now time.Duration) {
 // remember adds an ended job and forgets the oldest ones beyond the limit.
 func (b *Book) remember(j *Job) {
 	b.list.ended = append(b.list.ended, j)
+	// By the order of their ends, not by id: a long job that has just ended is what its user looks for.
+	// By the order of their ends, not by id: a long job that has just ended is what its user looks for.
 	if over := len(b.list.ended) - b.keep; over > 0 {
 		for _, old := range b.list.ended[:over] {
 			delete(b.list.byID, old.id)
@@ -479,6 +511,8 @@ func (b *Book) remember(j *Job) {
 // pending wide tasks want beyond one each.
 func (b *Book) each(j *Job, change func(*Tally)) {
 	before := j.tally.Pending
+	// The same change on both, so that the cluster's counts are the sum of the jobs' by construction.
+	// The same change on both, so that the cluster's counts are the sum of the jobs' by construction.
 	change(&j.tally)
 	change(&b.list.tally)
 	if j.width > 1 {

@@ -26,6 +26,10 @@ func listHosts(splits []Split, at []int32) hostLists {
 	if len(at) == 0 {
 		return hostLists{}
 	}
+	// The numbers of hosts are given in the order in which they were first named, over all jobs. A job's
+	// own may be anywhere among them.
+	// The numbers of hosts are given in the order in which they were first named, over all jobs. A job's
+	// own may be anywhere among them.
 	highest := int32(0)
 	for _, h := range at {
 		highest = max(highest, h)
@@ -41,6 +45,10 @@ func listHosts(splits []Split, at []int32) hostLists {
 	}
 	for _, h := range at {
 		s := l.entry(h)
+		// The first pass counts and the second fills: lists that grew one by one would be an allocation for
+		// each host.
+		// The first pass counts and the second fills: lists that grew one by one would be an allocation for
+		// each host.
 		if s.key == 0 {
 			s.key = h + 1
 			l.count++
@@ -166,6 +174,8 @@ func (n *nearJobs) fit(hosts, words int) {
 	if hosts == n.hosts && words == n.stride {
 		return
 	}
+	// A new array, because with another stride each row begins elsewhere.
+	// A new array, because with another stride each row begins elsewhere.
 	bits := make([]uint64, hosts*words)
 	for h := range n.hosts {
 		copy(bits[h*words:(h+1)*words], n.bits[h*n.stride:(h+1)*n.stride])

@@ -65,6 +65,8 @@ type Chooser interface {
 // CompositionOf returns the composition that decides for a policy; nil if none does.
 func CompositionOf(p Policy) *Composition {
 	if c, ok := p.(Chooser); ok {
+		// One level only: a candidate of a Chooser is never one itself; see Kit.Build.
+		// One level only: a candidate of a Chooser is never one itself; see Kit.Build.
 		p = c.Chosen()
 	}
 	c, _ := p.(*Composition)

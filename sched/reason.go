@@ -111,6 +111,8 @@ func (r Reason) moreWords(k job.Kind) string {
 	case Behind:
 		return fmt.Sprintf("%d of %d jobs with waiting tasks come first; %v is just ahead", r.Have, r.Need, r.Job)
 	case NoSlot:
+		// The closed nodes are named here because their slots are not among the ones that are counted.
+		// The closed nodes are named here because their slots are not among the ones that are counted.
 		text := fmt.Sprintf("all %d %s slots of the cluster are in use", r.Need, k)
 		if r.Pool != "" {
 			text += "; some machines take no new work: " + r.Pool
@@ -127,6 +129,8 @@ func (r Reason) moreWords(k job.Kind) string {
 	case SplitFull:
 		return fmt.Sprintf("the machine that asked for work keeps its free slots for %ss: its split allows %d %ss, and %d run",
 			k.Other(), r.Need, k, r.Have)
+	// The number of maps and not a time: their ends are not known, and the user can watch the number fall.
+	// The number of maps and not a time: their ends are not known, and the user can watch the number fall.
 	case MapsFirst:
 		return fmt.Sprintf("the free slot is kept for maps: a reduce would wait there for maps of the job, and %d of them are not done",
 			r.Have)
@@ -136,6 +140,10 @@ func (r Reason) moreWords(k job.Kind) string {
 		return fmt.Sprintf("queue %q uses %d slots already and may use at most %d", r.Pool, r.Have, r.Need)
 	case UserFull:
 		return fmt.Sprintf("the jobs of its user use %d slots in queue %q and may use at most %d", r.Have, r.Pool, r.Need)
+	// The missed part counts slots and not time, as Hadoop's capacity scheduler does, so the sentence does,
+	// too.
+	// The missed part counts slots and not time, as Hadoop's capacity scheduler does, so the sentence does,
+	// too.
 	case PassesSlots:
 		return fmt.Sprintf("waits for a free slot %s: has let %d pass, takes what there is after %d",
 			near(r.Level), r.Have, r.Need)

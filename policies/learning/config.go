@@ -138,6 +138,7 @@ func (c *Config) WaitingOn(slots int) int {
 
 // bind declares the parameters that both classifiers share.
 func (c *Config) bind() sched.Bindings {
+	// No upper bound: how much load or how many bytes a second are too much depends on the machines.
 	limit := sched.Float(0, math.Inf(1))
 	return sched.Bindings{
 		sched.Bind(&c.Rule.Target, limit, sched.Param{Name: "target", Default: "1", Tune: []string{"0.6", "0.8", "1", "1.25", "1.5"},

@@ -129,15 +129,12 @@ func orderParts() []sched.Part[sched.Order] {
 		{Name: "fair", Summary: "pools and jobs by minimum share and weight, with preemption",
 			Params: fair.Params(), New: fair.Read},
 		// The order of both learning policies: they differ in the part that judges the node.
-		// The order of both learning policies: they differ in the part that judges the node.
 		{Name: "utility", Summary: "by what a task is worth, times the chance that the node bears it", Paper: learningPaper,
 			Params: learning.OrderParams(), New: learning.ReadOrder},
 		{Name: "capacity", Summary: "queues by use of their promised share, users within limits",
 			Params: capacity.Params(), New: capacity.Read},
 		{Name: "deadline", Summary: "by deadline, of the jobs that can meet theirs; the others in the slots that are left", Paper: ariaPaper,
 			Params: deadline.Params(), New: deadline.Read},
-		// Johnson and its inverse are parts without a named policy. They bound what the order of a batch
-		// can gain.
 		// Johnson and its inverse are parts without a named policy. They bound what the order of a batch
 		// can gain.
 		{Name: "johnson", Summary: "by Johnson's rule: the order that ends a batch earliest, by priority first", Paper: tummPaper,
@@ -171,7 +168,6 @@ func placeParts() []sched.Part[sched.Place] {
 		{Name: "missed", Summary: "lets free slots pass while the data is elsewhere, by count",
 			Params: hadoop.MissedParams(), New: hadoop.ReadMissed},
 		{Name: "preschedule", Summary: "delay, and local maps also where a node runs its part of the load", Paper: dynamicmr.Paper,
-			// The part wraps delay and takes its parameters, too.
 			// The part wraps delay and takes its parameters, too.
 			Params: slices.Concat(dynamicmr.PrescheduleParams(), hadoop.DelayParams()), New: dynamicmr.ReadPreschedule(hadoop.ReadDelay)},
 	}

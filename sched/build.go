@@ -24,8 +24,6 @@ func (g *Registry) Build(spec string, opt Options) (Policy, error) { return g.ma
 func (g *Registry) make(spec string, opt Options, chosen bool) (Policy, error) {
 	// Describe resolves the spec once more: it also serves callers that build nothing, such as slotwise
 	// policies.
-	// Describe resolves the spec once more: it also serves callers that build nothing, such as slotwise
-	// policies.
 	r, err := g.resolve(spec)
 	if err != nil {
 		return nil, err
@@ -171,8 +169,6 @@ func withProfile(info Info, set map[string]string) (map[string]string, error) {
 		}
 		// The result does not depend on the order. Sorted all the same: the repository's own checks refuse
 		// a walk over a map whose order could matter.
-		// The result does not depend on the order. Sorted all the same: the repository's own checks refuse
-		// a walk over a map whose order could matter.
 		for _, k := range slices.Sorted(maps.Keys(p.Set)) {
 			// A value that the user has set beats the profile's.
 			if _, own := set[k]; !own && slices.Contains(known, k) {
@@ -215,7 +211,6 @@ func paramNames(info Info) (names []string) {
 // unknown returns the error for a name that does not exist. It suggests the nearest
 // existing name, or lists all names if none is near.
 func unknown(what, name string, known []string) error {
-	// One name or all of them: both together would hide the one that was meant.
 	// One name or all of them: both together would hide the one that was meant.
 	best := suggest.Nearest(name, known)
 	switch {

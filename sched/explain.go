@@ -57,11 +57,7 @@ func Why(v *View, p Policy, l *Ledger, j *job.Job, k job.Kind, now time.Duration
 	}
 	// After the limits: the walk through the order is the expensive part, and a job at a limit is in no
 	// walk of a round.
-	// After the limits: the walk through the order is the expensive part, and a job at a limit is in no
-	// walk of a round.
 	behind := position(v, p, j, k)
-	// The note is of the last round that refused the job, on whichever node. An old one may have lost its
-	// cause since, hence its age below.
 	// The note is of the last round that refused the job, on whichever node. An old one may have lost its
 	// cause since, hence its age below.
 	note, at := l.Last(j, k)
@@ -70,7 +66,6 @@ func Why(v *View, p Policy, l *Ledger, j *job.Job, k job.Kind, now time.Duration
 	switch {
 	case full && behind.Code == NoReason && j.Width() > 1:
 		return Reason{Code: NeedsSlots, Need: j.Width()}
-	// The job is first and still waits, so only the slots are missing.
 	// The job is first and still waits, so only the slots are missing.
 	case full && behind.Code == NoReason:
 		return Reason{Code: NoSlot, Need: all, Pool: closedStates(v)}
@@ -163,7 +158,6 @@ func closedStates(v *View) string {
 	}
 	var words []string
 	// In the order of the states' numbers, so the sentence is the same each time.
-	// In the order of the states' numbers, so the sentence is the same each time.
 	for _, state := range slices.Sorted(maps.Keys(counts)) {
 		words = append(words, fmt.Sprintf("%d %v", counts[state], state))
 	}
@@ -218,8 +212,6 @@ func position(v *View, p Policy, j *job.Job, k job.Kind) Reason {
 		if cand.Kind != k || !cand.Job.Launchable(k) {
 			return true
 		}
-		// Every job that could start counts, so the answer has the form "third of seven". The walk goes to
-		// the end for this.
 		// Every job that could start counts, so the answer has the form "third of seven". The walk goes to
 		// the end for this.
 		all++

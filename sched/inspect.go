@@ -60,8 +60,6 @@ func (d Datum) String() string {
 		return strconv.FormatFloat(d.Number, 'g', 3, 64)
 	// Multiplied by 100 below, such a number would lose its last digits, or be no whole number of
 	// hundredths at all.
-	// Multiplied by 100 below, such a number would lose its last digits, or be no whole number of
-	// hundredths at all.
 	case x >= 1e15 || math.IsNaN(x):
 		return strconv.FormatFloat(d.Number, 'g', -1, 64)
 	}
@@ -111,7 +109,6 @@ func Text(s string) Datum { return Datum{Text: s} }
 func Inspect(p Policy, now time.Duration) (all Insight) {
 	for _, x := range HooksOf(p).Inspectables {
 		i := x.Inspect(now)
-		// The first that has one: slots before order, as the parts decide.
 		// The first that has one: slots before order, as the parts decide.
 		all.Summary = cmp.Or(all.Summary, i.Summary)
 		all.Figures = append(all.Figures, i.Figures...)

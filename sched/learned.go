@@ -56,7 +56,6 @@ func (g *Registry) addLearned(t Table) error {
 	var errs []error
 	for _, u := range t.Utilities {
 		// A * multiplies utilities in the parameter, so no name may have one.
-		// A * multiplies utilities in the parameter, so no name may have one.
 		errs = append(errs, g.utilities.add("utility", u.Name, u))
 		if u.Value == nil || strings.Contains(u.Name, "*") {
 			errs = append(errs, fmt.Errorf("utility %q: it needs a function, and a name without *", u.Name))

@@ -141,11 +141,9 @@ func (b Bindings) Params() []Param {
 // are ignored, because set may hold the parameters of other parts.
 func (b Bindings) Set(set map[string]string) error {
 	// The fields belong to a Config of any types, so what is kept is how to store and not the value.
-	// The fields belong to a Config of any types, so what is kept is how to store and not the value.
 	stores := make([]func(), len(b))
 	var errs []error
 	for i := range b {
-		// A parameter that two parts share, such as early-reduces, is bound by each and gets one value.
 		// A parameter that two parts share, such as early-reduces, is bound by each and gets one value.
 		text, ok := set[b[i].Param.Name]
 		if !ok {
@@ -311,8 +309,6 @@ func DurationFrom(low time.Duration) Values[time.Duration] {
 		Parse: func(text string) (time.Duration, error) {
 			// With its unit. A number without one is refused, because Hadoop's settings are in milliseconds
 			// and others in seconds.
-			// With its unit. A number without one is refused, because Hadoop's settings are in milliseconds
-			// and others in seconds.
 			d, err := time.ParseDuration(text)
 			return accept(d, err, d >= low)
 		},
@@ -352,8 +348,6 @@ func Choice[T comparable](words []string, values []T) Values[T] {
 			}
 			return x, errNotAccepted
 		},
-		// A value that is none of them is a Config made by hand, and a mistake in the program: it panics
-		// here.
 		// A value that is none of them is a Config made by hand, and a mistake in the program: it panics
 		// here.
 		Print: func(x T) string { return words[slices.Index(values, x)] },

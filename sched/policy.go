@@ -66,7 +66,6 @@ type Chooser interface {
 func CompositionOf(p Policy) *Composition {
 	if c, ok := p.(Chooser); ok {
 		// One level only: a candidate of a Chooser is never one itself; see Kit.Build.
-		// One level only: a candidate of a Chooser is never one itself; see Kit.Build.
 		p = c.Chosen()
 	}
 	c, _ := p.(*Composition)

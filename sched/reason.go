@@ -112,7 +112,6 @@ func (r Reason) moreWords(k job.Kind) string {
 		return fmt.Sprintf("%d of %d jobs with waiting tasks come first; %v is just ahead", r.Have, r.Need, r.Job)
 	case NoSlot:
 		// The closed nodes are named here because their slots are not among the ones that are counted.
-		// The closed nodes are named here because their slots are not among the ones that are counted.
 		text := fmt.Sprintf("all %d %s slots of the cluster are in use", r.Need, k)
 		if r.Pool != "" {
 			text += "; some machines take no new work: " + r.Pool
@@ -130,7 +129,6 @@ func (r Reason) moreWords(k job.Kind) string {
 		return fmt.Sprintf("the machine that asked for work keeps its free slots for %ss: its split allows %d %ss, and %d run",
 			k.Other(), r.Need, k, r.Have)
 	// The number of maps and not a time: their ends are not known, and the user can watch the number fall.
-	// The number of maps and not a time: their ends are not known, and the user can watch the number fall.
 	case MapsFirst:
 		return fmt.Sprintf("the free slot is kept for maps: a reduce would wait there for maps of the job, and %d of them are not done",
 			r.Have)
@@ -140,8 +138,6 @@ func (r Reason) moreWords(k job.Kind) string {
 		return fmt.Sprintf("queue %q uses %d slots already and may use at most %d", r.Pool, r.Have, r.Need)
 	case UserFull:
 		return fmt.Sprintf("the jobs of its user use %d slots in queue %q and may use at most %d", r.Have, r.Pool, r.Need)
-	// The missed part counts slots and not time, as Hadoop's capacity scheduler does, so the sentence does,
-	// too.
 	// The missed part counts slots and not time, as Hadoop's capacity scheduler does, so the sentence does,
 	// too.
 	case PassesSlots:

@@ -89,8 +89,6 @@ func (r *Round) RefusedKind(task, slot job.Kind) bool {
 	for i := range r.refused {
 		// A walk over the few offers of one node. Parts that lend slots ask, to offer a slot to the other
 		// kind once its own has refused.
-		// A walk over the few offers of one node. Parts that lend slots ask, to offer a slot to the other
-		// kind once its own has refused.
 		if o := &r.refused[i]; o.Slot == slot && (o.Either || o.Kind == task) {
 			return true
 		}
@@ -151,8 +149,6 @@ func (w *RoundWriter) Open(now time.Duration, n *cluster.Node, limits [job.Kinds
 	r.now, r.node, r.limits, r.copies, r.always, r.chooser, r.passed = now, n, limits, false, false, nil, [job.Kinds]*job.Job{}
 	// The memory of the last round: a large cluster opens thousands of rounds a second, and most launch
 	// nothing.
-	// The memory of the last round: a large cluster opens thousands of rounds a second, and most launch
-	// nothing.
 	r.launched, r.refused = r.launched[:0], r.refused[:0]
 	// Nearly all rounds are not strict, and Free and Fits are then one comparison.
 	r.strict = n != nil && (n.Reserved(job.Map).Job != nil || n.Reserved(job.Reduce).Job != nil)
@@ -202,7 +198,6 @@ func (l *Ledger) note(j *job.Job, k job.Kind, why Reason, now time.Duration) {
 	for j.Seat() >= len(l.rows) {
 		l.rows = append(l.rows, [job.Kinds]note{})
 	}
-	// The latest wins. Several nodes refuse a job in turn, and their reasons rarely differ.
 	// The latest wins. Several nodes refuse a job in turn, and their reasons rarely differ.
 	l.rows[j.Seat()][k] = note{j.ID(), now, why}
 }

@@ -105,8 +105,6 @@ func (s *SortedOrder) each(r *Round, o Offer, k job.Kind, visit func(Candidate) 
 	}
 	// Not all jobs with a test of each: ten thousand jobs that only wait for their running maps would be
 	// looked at in every round.
-	// Not all jobs with a test of each: ten thousand jobs that only wait for their running maps would be
-	// looked at in every round.
 	list := s.ready[k]
 	if !o.NoCopies && r.CopiesOf(k) {
 		// The copies' jobs are visited in order with the others, and not after them: a copy may be worth
@@ -192,7 +190,6 @@ func (q *SortedJobs) Jobs() []*job.Job { return q.jobs }
 
 // Add inserts a job. It does nothing if the list has the job already.
 func (q *SortedJobs) Add(j *job.Job) {
-	// By the total order, under which only the job itself compares as equal, so a second Add finds it.
 	// By the total order, under which only the job itself compares as equal, so a second Add finds it.
 	at, found := slices.BinarySearchFunc(q.jobs, j, q.compare)
 	if !found {

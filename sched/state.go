@@ -41,8 +41,6 @@ func SaveState(policy string, parts []Stateful) ([]byte, error) {
 	for _, p := range parts {
 		// An error ends the save. A document without one part would be refused when it is loaded, after the
 		// old one has been replaced.
-		// An error ends the save. A document without one part would be refused when it is loaded, after the
-		// old one has been replaced.
 		b, err := p.Save()
 		if err != nil {
 			return nil, fmt.Errorf("saving the learned state of policy %s: %w", policy, err)
@@ -66,7 +64,6 @@ func LoadState(doc []byte, policy string, parts []Stateful) error {
 	case e.Version != stateVersion:
 		return fmt.Errorf("learned state: the file has version %d, this program reads version %d", e.Version, stateVersion)
 	// Before the policy's name, which may be what the damage has changed.
-	// Before the policy's name, which may be what the damage has changed.
 	case e.Sum != e.sum():
 		return errors.New("learned state: checksum mismatch")
 	case e.Policy != policy:
@@ -87,8 +84,6 @@ func LoadState(doc []byte, policy string, parts []Stateful) error {
 	for i, p := range parts {
 		if err := p.Load(e.Parts[i]); err != nil {
 			err = fmt.Errorf("learned state: part %d of policy %q: %w", i+1, policy, err)
-			// The part that has failed, too: its Load promises to change nothing, but what it has loaded in
-			// part cannot be seen from here.
 			// The part that has failed, too: its Load promises to change nothing, but what it has loaded in
 			// part cannot be seen from here.
 			for k := range i + 1 {

@@ -49,7 +49,6 @@ func (v *View) Barred(j *job.Job, n *cluster.Node, k job.Kind) bool {
 		return false
 	}
 	// In whole numbers, so a quarter is exact.
-	// In whole numbers, so a quarter is exact.
 	return 4*v.countFlaky(j, k) < v.nodes.With(k)
 }
 
@@ -90,7 +89,6 @@ func (v *View) Avoid(t *job.Task, n *cluster.Node, now time.Duration) bool {
 // Copyable reports whether the tracker would launch a copy of the task on the node:
 // exactly one attempt runs, on another node, and it is not committing.
 func (v *View) Copyable(t *job.Task, n *cluster.Node) bool {
-	// A copy of an attempt that commits could only be killed: the tracker gives one permission.
 	// A copy of an attempt that commits could only be killed: the tracker gives one permission.
 	if t == nil || t.State() != job.TaskRunning || t.Running() != 1 || t.Granted() != nil {
 		return false

@@ -49,7 +49,6 @@ func FormatEvent(ev Event) string {
 		return "tick"
 	}
 	// A new event is visible in traces before it has a line of its own.
-	// A new event is visible in traces before it has a line of its own.
 	return fmt.Sprintf("%T", ev)
 }
 

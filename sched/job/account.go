@@ -40,8 +40,6 @@ func (a *Account) launched(x *Attempt) {
 	if x.id.Kind == Map {
 		// Of launches and not of tasks: a map that runs again reads its input again, from wherever it runs
 		// then.
-		// Of launches and not of tasks: a map that runs again reads its input again, from wherever it runs
-		// then.
 		a.Levels[x.level]++
 	}
 }
@@ -72,8 +70,6 @@ type waits struct {
 func (j *Job) Waits() []Wait {
 	// Kind and reason break ties, so the list does not depend on the order in which the reasons first
 	// occurred.
-	// Kind and reason break ties, so the list does not depend on the order in which the reasons first
-	// occurred.
 	return slices.SortedFunc(slices.Values(j.waits.list), func(a, b Wait) int {
 		return cmp.Or(cmp.Compare(b.For, a.For), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Reason, b.Reason))
 	})
@@ -85,7 +81,6 @@ func (j *Job) WaitsUpTo() time.Duration { return max(j.waits.upTo, j.submitted) 
 
 // AddWait adds to a wait reason of the job.
 func (b *Book) AddWait(j *Job, w Wait) {
-	// A search of the list: a job has a few reasons, of some twenty that exist.
 	// A search of the list: a job has a few reasons, of some twenty that exist.
 	i := slices.IndexFunc(j.waits.list, func(x Wait) bool { return x.Kind == w.Kind && x.Reason == w.Reason })
 	if i < 0 {

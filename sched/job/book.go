@@ -44,8 +44,6 @@ func (b *Book) Add(spec Spec, now time.Duration) *Job {
 	spec.fillDefaults()
 	// Never given twice in a run of the master, also if the job ends at once: users and logs name jobs by
 	// it.
-	// Never given twice in a run of the master, also if the job ends at once: users and logs name jobs by
-	// it.
 	b.last++
 	j := &Job{id: b.last, spec: spec, priority: spec.Priority, pool: spec.Pool, submitted: now, seat: b.seat(), near: &b.near,
 		width: 1, asks: spec.TaskMemory != 0 || spec.TaskCPUs != 0, slowStartMaps: slowGate(spec.SlowStart, len(spec.Splits))}
@@ -69,7 +67,6 @@ func (j *Job) addTasks(k Kind, n int, now time.Duration) {
 		t.id, t.job, t.pendingAt = TaskID{j.id, k, int32(i)}, j, now
 	}
 	// Every task is fresh, so the retry list is empty and the search begins at index 0.
-	// Every task is fresh, so the retry list is empty and the search begins at index 0.
 	j.pending[k].fresh = allTasks(n)
 	j.tally.Pending[k] = n
 }
@@ -91,8 +88,6 @@ func (b *Book) HostPlaced(host, rack int32) {
 	for _, j := range b.list.live {
 		// All live jobs, once for each host that joins for the first time. A job that comes later reads the
 		// rack in fill.
-		// All live jobs, once for each host that joins for the first time. A job that comes later reads the
-		// rack in fill.
 		j.pending[Map].place(host, rack)
 	}
 }
@@ -107,7 +102,6 @@ func (b *Book) SetPool(j *Job, pool string) { j.pool = poolOf(pool, j.spec.User)
 // SetWidth records how many slots a task of the job occupies at least; see Job.Width.
 func (b *Book) SetWidth(j *Job, width int) {
 	for k, pending := range j.tally.Pending {
-		// The change only, because the sum is over all jobs.
 		// The change only, because the sum is over all jobs.
 		b.list.widths[k] += (width - j.width) * pending
 	}
@@ -144,7 +138,6 @@ func (b *Book) Start(t *Task, how Launch, now time.Duration) *Attempt {
 	t.running++
 	b.countAttempt(a, 1)
 	// The first launch of either kind: with slow start 0 it may be a reduce.
-	// The first launch of either kind: with slow start 0 it may be a reduce.
 	if j.state == Pending {
 		j.state, j.started = Running, now
 	}
@@ -175,7 +168,6 @@ func (b *Book) Report(a *Attempt, progress float64, ticks uint64, now time.Durat
 		if a.progressAt <= a.started {
 			a.task.job.progressed[a.id.Kind] = true
 		}
-		// Any other number counts, also a smaller one: a process that starts its count again is alive.
 		// Any other number counts, also a smaller one: a process that starts its count again is alive.
 		a.progress, a.ticks, a.progressAt = progress, ticks, now
 	}
@@ -311,8 +303,6 @@ func (b *Book) stop(a *Attempt, state AttemptState, now time.Duration) {
 	a.state, a.ended = state, now
 	// The grant goes with the attempt, however it ends: a holder that has failed would keep every other
 	// attempt from committing.
-	// The grant goes with the attempt, however it ends: a holder that has failed would keep every other
-	// attempt from committing.
 	if t.grant == a {
 		t.grant, a.granted = nil, false
 	}
@@ -352,8 +342,6 @@ func (b *Book) delay(t *Task) {
 	at, _ := slices.BinarySearchFunc(j.delayed, t, compareDelayed)
 	// Sorted by retry time, so the tracker's next release is the first entry and no step walks over the
 	// list.
-	// Sorted by retry time, so the tracker's next release is the first entry and no step walks over the
-	// list.
 	j.delayed = slices.Insert(j.delayed, at, t)
 }
 
@@ -378,7 +366,6 @@ func (b *Book) Release(t *Task) {
 // failed.
 func (b *Book) blame(a *Attempt, limit int, now time.Duration) {
 	// An excused failure is in the account, too: people who look at the job want to see it.
-	// An excused failure is in the account, too: people who look at the job want to see it.
 	t, j := a.task, a.task.job
 	j.account.failed(a)
 	p := t.writeSetbacks()
@@ -392,7 +379,6 @@ func (b *Book) blame(a *Attempt, limit int, now time.Duration) {
 	}
 	p.failures++
 	t.avoid(a.node, now)
-	// Most jobs never fail on any node.
 	// Most jobs never fail on any node.
 	if j.nodeFails == nil {
 		j.nodeFails = make(map[int32]int)
@@ -450,8 +436,7 @@ func (b *Book) Decide(j *Job, outcome State, culprit *Task, message string, now 
 		culprit.state = TaskFailed
 	}
 	b.SetMapsFirst(j, false)
-	// Out of the live list before the seat is free: whoever walks over live jobs reads tables by seat.
-	// Out of the live list before the seat is free: whoever walks over live jobs reads tables by seat.
+	// Out of the live list before the seat is free: walks over live jobs read tables by seat.
 	b.list.remove(j)
 	b.seats = append(b.seats, j.seat)
 	b.list.finishing = append(b.list.finishing, j)
@@ -497,8 +482,7 @@ func (b *Book) End(j *Job, message string, now time.Duration) {
 // remember adds an ended job and forgets the oldest ones beyond the limit.
 func (b *Book) remember(j *Job) {
 	b.list.ended = append(b.list.ended, j)
-	// By the order of their ends, not by id: a long job that has just ended is what its user looks for.
-	// By the order of their ends, not by id: a long job that has just ended is what its user looks for.
+	// By the order of their ends, not by id: a user looks for a long job that has just ended.
 	if over := len(b.list.ended) - b.keep; over > 0 {
 		for _, old := range b.list.ended[:over] {
 			delete(b.list.byID, old.id)
@@ -511,7 +495,6 @@ func (b *Book) remember(j *Job) {
 // pending wide tasks want beyond one each.
 func (b *Book) each(j *Job, change func(*Tally)) {
 	before := j.tally.Pending
-	// The same change on both, so that the cluster's counts are the sum of the jobs' by construction.
 	// The same change on both, so that the cluster's counts are the sum of the jobs' by construction.
 	change(&j.tally)
 	change(&b.list.tally)

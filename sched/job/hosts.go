@@ -28,8 +28,6 @@ func listHosts(splits []Split, at []int32) hostLists {
 	}
 	// The numbers of hosts are given in the order in which they were first named, over all jobs. A job's
 	// own may be anywhere among them.
-	// The numbers of hosts are given in the order in which they were first named, over all jobs. A job's
-	// own may be anywhere among them.
 	highest := int32(0)
 	for _, h := range at {
 		highest = max(highest, h)
@@ -45,8 +43,6 @@ func listHosts(splits []Split, at []int32) hostLists {
 	}
 	for _, h := range at {
 		s := l.entry(h)
-		// The first pass counts and the second fills: lists that grew one by one would be an allocation for
-		// each host.
 		// The first pass counts and the second fills: lists that grew one by one would be an allocation for
 		// each host.
 		if s.key == 0 {
@@ -174,7 +170,6 @@ func (n *nearJobs) fit(hosts, words int) {
 	if hosts == n.hosts && words == n.stride {
 		return
 	}
-	// A new array, because with another stride each row begins elsewhere.
 	// A new array, because with another stride each row begins elsewhere.
 	bits := make([]uint64, hosts*words)
 	for h := range n.hosts {

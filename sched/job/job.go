@@ -362,8 +362,6 @@ func (j *Job) BestFresh(host, rack int32, max Level) (*Task, Level) {
 	}
 	// Delay scheduling asks with a limit first: a job that still waits for a near node must not be given a
 	// far map.
-	// Delay scheduling asks with a limit first: a job that still waits for a near node must not be given a
-	// far map.
 	if max < LevelAny {
 		return nil, 0
 	}
@@ -397,7 +395,6 @@ func (j *Job) Flaky() []int32 { return j.flaky }
 // slowGate returns Hadoop's slow start in maps, ⌈fraction · maps⌉. The subtrahend
 // keeps 0.07·100 = 7.000000000000001 from being rounded up to 8. A negative fraction gives 0.
 func slowGate(fraction float64, maps int) int {
-	// Rounded up as in Hadoop's JobInProgress: with 0.05 of ten maps one must be done, and not none.
 	// Rounded up as in Hadoop's JobInProgress: with 0.05 of ten maps one must be done, and not none.
 	return max(0, int(math.Ceil(fraction*float64(maps)-1e-9)))
 }

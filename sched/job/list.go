@@ -84,7 +84,6 @@ func (l *List) Attempt(id AttemptID) *Attempt {
 // Task returns the task of that name, or nil.
 func (l *List) Task(id TaskID) *Task {
 	// Names come from workers, so each part is checked. Task checks the index.
-	// Names come from workers, so each part is checked. Task checks the index.
 	if j := l.byID[id.Job]; j != nil && id.Kind < Kinds {
 		return j.Task(id.Kind, id.Index)
 	}

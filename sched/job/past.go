@@ -40,8 +40,6 @@ type PastAttempt struct {
 func (p *Past) Check() error {
 	// Two running ones are a task and its copy. A success and a running rival occur where the log ends
 	// between the success and the kill.
-	// Two running ones are a task and its copy. A success and a running rival occur where the log ends
-	// between the success and the kill.
 	running, done, granted := 0, 0, 0
 	for _, a := range p.Attempts {
 		switch a.State {
@@ -94,7 +92,6 @@ func (b *Book) SetCounts(jobs ID, launches int64) { b.last, b.seq = jobs, launch
 func (b *Book) AddAs(id ID, spec Spec, now time.Duration) *Job {
 	last := b.last
 	// Add gives the next number. The counter then returns to the higher of both, so no id is given twice.
-	// Ids of a snapshot have gaps where jobs have been forgotten.
 	// Ids of a snapshot have gaps where jobs have been forgotten.
 	b.last = id - 1
 	j := b.Add(spec, now)
@@ -167,7 +164,6 @@ func (b *Book) RestoreDone(j *Job, k Kind, at []time.Duration, how Launch, took 
 			continue
 		}
 		t, a := &j.tasks[k][i], &attempts[n]
-		// The mean may exceed the time since the start of the run.
 		// The mean may exceed the time since the start of the run.
 		started := max(0, done-took)
 		*a = Attempt{node: how.Node, slot: how.Slot, width: max(1, how.Width), level: how.Level,

@@ -32,14 +32,12 @@ type taskSet []uint64
 // of a set of fresh tasks only moves forward, like a cursor's.
 func (s taskSet) first(head *int32) int32 {
 	// A word at a time: 64 launched tasks cost one comparison.
-	// A word at a time: 64 launched tasks cost one comparison.
 	for w := int(*head >> 6); w < len(s); w++ {
 		if s[w] != 0 {
 			*head = int32(w<<6 + bits.TrailingZeros64(s[w]))
 			return *head
 		}
 	}
-	// Behind the end, so the next call of an empty set looks at nothing.
 	// Behind the end, so the next call of an empty set looks at nothing.
 	*head = int32(len(s) << 6)
 	return -1
@@ -105,7 +103,6 @@ func (p *pendingIndex) fill(splits []Split, topo Topology) splitHosts {
 		for _, name := range s.Hosts {
 			h := topo.Host(name)
 			at = append(at, h)
-			// Tasks come in ascending order here, which cursor.add and first rely on.
 			// Tasks come in ascending order here, which cursor.add and first rely on.
 			if r := topo.RackOf(h); r >= 0 {
 				p.addRack(r).add(int32(i))

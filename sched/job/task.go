@@ -55,7 +55,6 @@ func (t *Task) readSetbacks() *setbacks {
 func (t *Task) writeSetbacks() *setbacks {
 	if t.setbacks == nil {
 		// Made with the first setback: noSetbacks belongs to all tasks and must stay zero.
-		// Made with the first setback: noSetbacks belongs to all tasks and must stay zero.
 		t.setbacks = new(setbacks)
 	}
 	return t.setbacks
@@ -135,9 +134,7 @@ func (t *Task) Attempt(try int32) *Attempt {
 		return nil
 	}
 	a := t.last
-	// From the newest. Most look-ups are of it, and a table by number would be one more slice for each of
-	// millions of tasks.
-	// From the newest. Most look-ups are of it, and a table by number would be one more slice for each of
+	// From the newest. Most look-ups find it at once, and a table by number would be one more slice for each of
 	// millions of tasks.
 	for ; a.id.Number > try; a = a.before {
 	}
@@ -195,7 +192,6 @@ func (t *Task) Granted() *Attempt { return t.grant }
 
 // FailedOn reports whether an attempt of the task failed on the node.
 func (t *Task) FailedOn(node int32) bool {
-	// A task fails on a few nodes at most before its job does, and a walk over so few is faster than a map.
 	// A task fails on a few nodes at most before its job does, and a walk over so few is faster than a map.
 	for _, n := range t.readSetbacks().failedOn {
 		if n == node {

@@ -21,7 +21,6 @@ func ReadAllocations(r io.Reader) (fair.Allocations, []Warning, error) {
 		return fair.Allocations{}, nil, &Error{root.line, root.name, "the top-level element must be <allocations>"}
 	}
 	// Before the reading, so that the rest knows one form only.
-	// Before the reading, so that the rest knows one form only.
 	if err := asPools(root); err != nil {
 		return fair.Allocations{}, nil, err
 	}
@@ -74,8 +73,6 @@ func (a *allocReader) named(e *element) {
 	}
 	// Hadoop adds the settings of both to one pool, so the same is done here, but an operator has probably
 	// copied a block.
-	// Hadoop adds the settings of both to one pool, so the same is done here, but an operator has probably
-	// copied a block.
 	if a.seen[e.name+" "+name] {
 		a.warn(e, fmt.Sprintf("names %q again; what it says is added", name))
 	}
@@ -92,7 +89,6 @@ func (a *allocReader) named(e *element) {
 	if e.name != "pool" {
 		return
 	}
-	// After all of its settings, since their order in the file is free.
 	// After all of its settings, since their order in the file is free.
 	p := a.conf.Pool(name)
 	for k := range job.Kind(job.Kinds) {

@@ -43,8 +43,6 @@ func CapacitySettings(props []Property, queues []string) (set map[string]string,
 	}
 	// Values stay text: the policy parses and checks them, as if the user had written them on the command
 	// line.
-	// Values stay text: the policy parses and checks them, as if the user had written them on the command
-	// line.
 	set = make(map[string]string)
 	c := capacityReader{set: set, queues: queues, said: map[string][]string{}, defaults: map[string]string{}}
 	for _, p := range props {
@@ -61,7 +59,6 @@ func CapacitySettings(props []Property, queues []string) (set map[string]string,
 			warnings = append(warnings, Warning{p.Line, p.Name, w})
 		}
 	}
-	// Without queues the policy's own default applies, a single queue with all slots.
 	// Without queues the policy's own default applies, a single queue with all slots.
 	if len(c.queues) > 0 {
 		text, err := c.list()
@@ -142,7 +139,6 @@ func (c *capacityReader) list() (string, error) {
 		// After the defaults, and in the order of the file: of a setting that occurs twice the last one
 		// counts.
 		words = append(words, c.said[q]...)
-		// A semicolon would end the queue and turn the rest into another one, without an error.
 		// A semicolon would end the queue and turn the rest into another one, without an error.
 		if text := strings.Join(words, ","); strings.Contains(text, ";") {
 			return "", &Error{Element: queuePrefix + q, Text: fmt.Sprintf("%q holds a semicolon", text)}

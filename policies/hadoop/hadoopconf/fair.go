@@ -48,7 +48,6 @@ func FairSettings(props []Property) (set map[string]string, warnings []Warning, 
 		}
 		if param, ok := fairNames[name]; ok {
 			// The policy refuses bad values and names the parameter, whose name is close to the property's.
-			// The policy refuses bad values and names the parameter, whose name is close to the property's.
 			set[param] = strings.TrimSpace(p.Value)
 			continue
 		}
@@ -89,7 +88,6 @@ func fairWarning(p Property, name string) Warning {
 func milliseconds(p Property) (string, error) {
 	n, err := strconv.ParseInt(strings.TrimSpace(p.Value), 10, 64)
 	switch {
-	// Within what a duration holds: a wait that overflows would be negative, and end at once.
 	// Within what a duration holds: a wait that overflows would be negative, and end at once.
 	case err != nil || n < -1 || n > int64((1<<63-1)/time.Millisecond):
 		return "", &Error{p.Line, p.Name, fmt.Sprintf("%q is not a number of milliseconds", p.Value)}

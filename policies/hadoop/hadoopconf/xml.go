@@ -27,7 +27,6 @@ func parse(r io.Reader) (*element, error) {
 	open := []*element{root}
 	for {
 		// Before the token, whose end may be lines later.
-		// Before the token, whose end may be lines later.
 		line, _ := d.InputPos()
 		token, err := d.Token()
 		top := open[len(open)-1]
@@ -35,8 +34,6 @@ func parse(r io.Reader) (*element, error) {
 		case xml.StartElement:
 			e := &element{name: t.Name.Local, attrs: map[string]string{}, line: line}
 			for _, a := range t.Attr {
-				// Without the name space: Hadoop ignores it, and files copied from documentation may have
-				// one.
 				// Without the name space: Hadoop ignores it, and files copied from documentation may have
 				// one.
 				e.attrs[a.Name.Local] = a.Value

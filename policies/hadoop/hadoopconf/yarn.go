@@ -50,7 +50,6 @@ func yarnSettings(props []Property) (set map[string]string, warnings []Warning, 
 		}
 	}
 	// The tree first: check needs the paths to tell a queue's name from a property's.
-	// The tree first: check needs the paths to tell a queue's name from a property's.
 	if err := r.walk("root", 100, 100); err != nil {
 		return nil, nil, err
 	}
@@ -59,7 +58,6 @@ func yarnSettings(props []Property) (set map[string]string, warnings []Warning, 
 		if !ours {
 			continue
 		}
-		// The value that counts: of a property that occurs twice the last one does.
 		// The value that counts: of a property that occurs twice the last one does.
 		text, err := r.check(name, r.byName[name])
 		if err != nil {
@@ -125,7 +123,6 @@ func (r *yarnReader) walk(path string, capacity, limit float64) error {
 			return r.fail(child+".maximum-capacity", "is %v and less than the capacity %v", most, shares[i])
 		}
 		// Percentages multiply along the path: a child's maximum is a part of its parent's.
-		// Percentages multiply along the path: a child's maximum is a part of its parent's.
 		if err := r.walk(child, capacity*shares[i]/100, limit*most/100); err != nil {
 			return err
 		}
@@ -139,8 +136,6 @@ func (r *yarnReader) percent(name string, def float64) (float64, error) {
 	if !ok {
 		return def, nil
 	}
-	// Refused and not guessed. With a wrong capacity the cluster would run, and other users than intended
-	// would wait.
 	// Refused and not guessed. With a wrong capacity the cluster would run, and other users than intended
 	// would wait.
 	if strings.HasSuffix(p.Value, "w") || strings.HasPrefix(p.Value, "[") {
@@ -162,7 +157,6 @@ func (r *yarnReader) leaf(path string, capacity, limit float64) error {
 	switch {
 	case name == "" || strings.ContainsAny(name, ",;="):
 		return r.fail(path+".capacity", "%q is no name of a queue", name)
-	// YARN of Hadoop 2 has the same rule: leaves have unique names.
 	// YARN of Hadoop 2 has the same rule: leaves have unique names.
 	case slices.Contains(r.names, name):
 		return r.fail(path+".capacity", "two queues have the name %s; jobs name queues by the last part of the path", name)
@@ -222,7 +216,6 @@ func (r *yarnReader) check(name string, p Property) (warning string, err error) 
 	case slices.Contains(yarnIdle, setting), setting == "queue-mappings":
 		return "has no meaning here", nil
 	}
-	// An error, where Hadoop is silent: a misspelt limit would otherwise be no limit.
 	// An error, where Hadoop is silent: a misspelt limit would otherwise be no limit.
 	return "", r.fail(name, "is not a property of a queue that the file declares, or is not supported")
 }

@@ -20,8 +20,6 @@ func Compare(x, y Work) int {
 	}
 	// Neither is in the first set. Equal times of both phases belong here, as in Johnson's statement with
 	// ≥.
-	// Neither is in the first set. Equal times of both phases belong here, as in Johnson's statement with
-	// ≥.
 	return cmp.Compare(y.Reduces, x.Reduces)
 }
 
@@ -36,8 +34,6 @@ func Johnson(jobs []Work, maps, reduces int) []int {
 	for i, j := range jobs {
 		// Johnson's rule compares times on two machines. Here the machines are the two sets of slots, so
 		// the order depends on the split.
-		// Johnson's rule compares times on two machines. Here the machines are the two sets of slots, so
-		// the order depends on the split.
 		spans[i] = Work{span(j.Maps, maps), span(j.Reduces, reduces)}
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return Compare(spans[a], spans[b]) })
@@ -50,7 +46,6 @@ func StaticJohnson(jobs []Work, slots, nodes int, by string) (best Split, order 
 	batch := make([]Work, len(jobs))
 	best, err = search(jobs, slots, nodes, by, func(maps, reduces int) float64 {
 		for k, i := range Johnson(jobs, maps, reduces) {
-			// One slice for all splits: there are as many as slots, and Makespan only reads it.
 			// One slice for all splits: there are as many as slots, and Makespan only reads it.
 			batch[k] = jobs[i]
 		}

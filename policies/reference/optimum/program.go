@@ -39,7 +39,6 @@ func (p *Problem) Check(plans []Plan) bool {
 		maps += a.MapWaves * a.MapSlots
 		reduces += a.ReduceWaves * a.ReduceSlots
 		// With itself, too: Eq. 16 and 17 couple the maps and the reduces of one node.
-		// With itself, too: Eq. 16 and 17 couple the maps and the reduces of one node.
 		for j := range plans[:i+1] {
 			if !p.aligned(i, j, a, plans[j]) {
 				return false
@@ -66,8 +65,6 @@ func (p *Problem) aligned(i, j int, a, b Plan) bool {
 func (p *Problem) even(fast int, fastTime float64, slow int, slowTime float64) bool {
 	// Eq. 12–15 are stated for pairs with a strictly smaller time. Equal nodes are then free to end at any
 	// time (reading 1).
-	// Eq. 12–15 are stated for pairs with a strictly smaller time. Equal nodes are then free to end at any
-	// time (reading 1).
 	if fastTime > slowTime || fastTime == slowTime && !p.Mirrored {
 		return true
 	}
@@ -79,7 +76,6 @@ func (p *Problem) even(fast int, fastTime float64, slow int, slowTime float64) b
 func (p *Problem) across(maps int, mapTime float64, reduces int, reduceTime float64) bool {
 	switch {
 	// Eq. 16 and 17 as printed: the map is the shorter of the two, and the bound is one reduce.
-	// Eq. 16 and 17 as printed: the map is the shorter of the two, and the bound is one reduce.
 	case mapTime < reduceTime:
 		return within(maps, mapTime, reduces, reduceTime)
 	case p.Mirrored:
@@ -89,7 +85,6 @@ func (p *Problem) across(maps int, mapTime float64, reduces int, reduceTime floa
 }
 
 func within(fast int, fastTime float64, slow int, slowTime float64) bool {
-	// The faster one ends at most one task of the slower one before or after it.
 	// The faster one ends at most one task of the slower one before or after it.
 	end := float64(fast) * fastTime
 	return float64(slow-1)*slowTime <= end && end <= float64(slow+1)*slowTime
@@ -123,11 +118,8 @@ func (p *Problem) longest() float64 {
 // ends returns the times at which a node may end its maps, in ascending order.
 func (p *Problem) ends() []float64 {
 	// 0 for a node that runs no map at all.
-	// 0 for a node that runs no map at all.
 	all := []float64{0}
 	for _, n := range p.Nodes {
-		// The objective is a maximum of whole numbers of waves, so only these times can be optimal. This
-		// makes the search finite.
 		// The objective is a maximum of whole numbers of waves, so only these times can be optimal. This
 		// makes the search finite.
 		for v := 1; float64(v)*n.Maps <= p.longest(); v++ {
@@ -174,7 +166,6 @@ func (s *planSearch) slots(i int) bool {
 		return s.p.Check(s.plans)
 	}
 	for m := 0; m <= s.p.Nodes[i].Slots; m++ {
-		// Eq. 9: whatever is no map slot is a reduce slot.
 		// Eq. 9: whatever is no map slot is a reduce slot.
 		s.plans[i].MapSlots, s.plans[i].ReduceSlots = m, s.p.Nodes[i].Slots-m
 		if s.slots(i + 1) {

@@ -84,9 +84,7 @@ func Makespan(jobs []Work, maps, reduces int) float64 {
 	start, finish := 0.0, 0.0
 	for _, j := range jobs {
 		// Line 6: maps of all jobs follow each other without a pause, since they wait for nothing.
-		// Line 6: maps of all jobs follow each other without a pause, since they wait for nothing.
 		start += span(j.Maps, maps)
-		// Line 7: a reduce needs its job's maps, and the slots that the job before uses.
 		// Line 7: a reduce needs its job's maps, and the slots that the job before uses.
 		finish = max(start, finish) + span(j.Reduces, reduces)
 	}
@@ -95,7 +93,6 @@ func Makespan(jobs []Work, maps, reduces int) float64 {
 
 // span returns work/slots, with 0/0 = 0.
 func span(work float64, slots int) float64 {
-	// A job without reduces takes no time on reduce slots, even if there are none.
 	// A job without reduces takes no time on reduce slots, even if there are none.
 	if work == 0 {
 		return 0

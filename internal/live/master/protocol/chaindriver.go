@@ -103,6 +103,7 @@ func (c *Core) drive(ch *chainEntry, w *worker) {
 	if ch.started == 0 {
 		ch.started = c.now
 	}
+	// Before the record and the order, which must describe the same assignment.
 	w.drivers = append(w.drivers, ch)
 	ch.changed = true
 	c.record(ch.driverRecord(c.now))
@@ -317,6 +318,8 @@ func (c *Core) driverFailed(ch *chainEntry, r *slotwisev1.DriverReport) {
 		c.decideChain(ch, slotwisev1.JobState_JOB_STATE_FAILED, text)
 		return
 	}
+	// Failures count over the whole chain and are never reset: a function that fails in each third step would
+	// run for ever.
 	if d.failures >= maxDriverFailures {
 		c.decideChain(ch, slotwisev1.JobState_JOB_STATE_FAILED, fmt.Sprintf("its driver failed %d times; the last error: %s", d.failures, text))
 		return

@@ -17,6 +17,8 @@ import (
 // available and were lost. A cursor is a position in the log together with the
 // name of the master's life: a restarted master begins a new log, and readers with
 // an old cursor start again from its beginning.
+// The log is not in the journal. After a restart announceOutputs writes it anew, as workers register with the
+// outputs that they hold.
 type outputLog struct {
 	events  []outputEvent
 	ended   bool // the job needs its map outputs no more
@@ -48,6 +50,7 @@ const (
 	outputsPerNode = time.Millisecond
 )
 
+// A reply of that size is about a megabyte. The reader's next call gets the rest at once (newOutputs).
 // maxOutputs is the largest number of events in one reply.
 const maxOutputs = 10_000
 
@@ -59,6 +62,8 @@ func (c *Core) outputAvailable(j *jobEntry, e tracker.Effect) {
 
 // outputLost notes that a map will run again because its output is lost.
 func (c *Core) outputLost(j *jobEntry, e tracker.Effect) {
+	// Appended, and the earlier event stays: a reader that is behind both sees the output come and go, which
+	// changes nothing.
 	j.outputs.events = append(j.outputs.events, outputEvent{e.Attempt, ""})
 	c.wakeReaders(j)
 }
@@ -66,6 +71,7 @@ func (c *Core) outputLost(j *jobEntry, e tracker.Effect) {
 // endOutputs empties the log and answers all readers that the job needs its map
 // outputs no more.
 func (c *Core) endOutputs(j *jobEntry) {
+	// The memory goes at once. The entry of an ended job stays as long as its status.
 	j.outputs.ended, j.outputs.events = true, nil
 	c.wakeReaders(j)
 }
@@ -163,6 +169,7 @@ func (c *Core) announceOutputs(w *worker) {
 
 // mapOutputs answers a reader or holds its call.
 func (c *Core) mapOutputs(m *MapOutputs) {
+	// Only workers with a session read: the answer has the addresses of all workers of the job.
 	if c.sessions[m.Session] == nil {
 		c.refuse(m.Call, errSessionOver)
 		return
@@ -231,6 +238,7 @@ func (c *Core) outputsFrom(m *MapOutputs) (resp *slotwisev1.MapOutputsResponse) 
 func (c *Core) readCursor(cursor string, events int) (from int, reset bool) {
 	life, n, _ := strings.Cut(cursor, ":")
 	from, err := strconv.Atoi(n)
+	// A cursor that cannot be read counts as one of another life. The cost is one complete list.
 	if life != c.cfg.Life || err != nil || from < 0 || from > events {
 		return 0, true
 	}

@@ -194,6 +194,7 @@ func (c *Core) outputIsFree(spec *slotwisev1.JobSpec, step ChainID) error {
 	if spec.Output == "" {
 		return nil
 	}
+	// Compared as text, without a call to the storage, so two names of one directory are not noticed here.
 	place := outputPlace(spec.Output)
 	conflict := func(name string, with *slotwisev1.JobSpec, its string) error {
 		if its == "" || !overlap(place, its) {

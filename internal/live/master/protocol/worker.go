@@ -426,6 +426,7 @@ func (c *Core) heartbeat(m *Heartbeat) {
 		c.reply(m.Call, &slotwisev1.HeartbeatResponse{RegisterAgain: true})
 		return
 	}
+	// An equal number is the repetition of a heartbeat whose answer was lost, and counts as the newest.
 	overtaken := r.Seq < s.seq
 	// A later heartbeat has been taken in. The load, the progress and the acknowledgements of
 	// this one are out of date, and an attempt that it calls running may have ended since.
@@ -526,8 +527,8 @@ func (c *Core) report(s *session, m *Heartbeat) {
 		}
 	}
 	for _, e := range c.step(m.event) {
-		// The step lets time pass before it takes the heartbeat in, so a silent worker may be
-		// given up by its own late heartbeat. It registers again, with a complete list.
+		// The tracker has given the node up. tick and loseWorker end the session in the same message, so no session
+		// should get here. If one does, the worker registers again, with a complete list.
 		if e.Kind == tracker.Rejoin {
 			c.endSession(s)
 			c.keepAlive(s.worker, nil)

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	_ "modernc.org/sqlite" // the SQL database that the queries are checked with
+	_ "github.com/ncruces/go-sqlite3/driver" // the SQL database that the queries are checked with
 	"pgregory.net/rapid"
 
 	"github.com/slotwise/slotwise/internal/data/generate"
@@ -42,7 +42,7 @@ func tpchFixture(t *testing.T) (string, *sql.DB) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	db, err := sql.Open("sqlite", "file:tpch?mode=memory&cache=shared")
+	db, err := sql.Open("sqlite3", ":memory:")
 	if err != nil {
 		t.Fatal(err)
 	}

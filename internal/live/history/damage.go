@@ -10,8 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"modernc.org/sqlite"
-	codes "modernc.org/sqlite/lib"
+	"github.com/ncruces/go-sqlite3"
 
 	"github.com/slotwise/slotwise/internal/base/durable"
 )
@@ -44,14 +43,9 @@ const (
 )
 
 // isDamage reports whether an error means that the database file is damaged, or is no
-// database. A full or failing disk is not damage.
+// database. A length beyond maxPacked, which Put never stores, is damage. A full or failing disk is not.
 func isDamage(err error) bool {
-	var e *sqlite.Error
-	if !errors.As(err, &e) {
-		return false
-	}
-	primary := e.Code() & 0xff
-	return primary == codes.SQLITE_CORRUPT || primary == codes.SQLITE_NOTADB
+	return errors.Is(err, sqlite3.CORRUPT) || errors.Is(err, sqlite3.NOTADB) || errors.Is(err, sqlite3.TOOBIG)
 }
 
 // setAside renames the damaged database and opens an empty one. The caller holds write, or s

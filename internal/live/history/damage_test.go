@@ -5,12 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/ncruces/go-sqlite3"
+	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/slotwise/slotwise/internal/base/durable"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
@@ -418,6 +422,20 @@ func TestFullDatabase(t *testing.T) {
 	}
 	if _, err := s.Get(fmt.Sprint("j", stored+1)); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestLargeValues stores values that the memory of a connection may not hold. The library would panic.
+func TestLargeValues(t *testing.T) {
+	s := open(t, t.TempDir(), Limits{})
+	_, err := s.db.Exec("INSERT INTO records (id, status, whole) VALUES (2, zeroblob(?), x'')", maxPacked+1)
+	if !errors.Is(err, sqlite3.TOOBIG) {
+		t.Errorf("a value of %d bytes: %v", maxPacked+1, err)
+	}
+	random := make([]byte, maxPacked+1)
+	_, _ = rand.NewChaCha8([32]byte{}).Read(random) // it never fails
+	if _, err := encode(wrapperspb.Bytes(random), "j1"); err == nil || !strings.Contains(err.Error(), "history of j1: ") {
+		t.Errorf("a record that cannot be compressed: %v", err)
 	}
 }
 

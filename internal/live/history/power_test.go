@@ -9,9 +9,9 @@ import (
 	"testing"
 )
 
-// These tests compose the files that a loss of power may leave. SQLite cannot be given the
-// tests' file system that forgets unsynced writes, because its driver takes no file
-// system for writing. So the tests take copies of the files between two syncs, and let each
+// These tests compose the files that a loss of power may leave. The tests' file system that forgets
+// unsynced writes would replace the library's own access to files, which decides when a file is synced
+// and so must be tested, too. So the tests take copies of the files between two syncs, and let each
 // sector that was written in between be old, new or garbage.
 
 // sector is the number of bytes that a disk writes as one.

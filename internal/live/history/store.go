@@ -15,12 +15,13 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/klauspost/compress/zstd"
+	"github.com/ncruces/go-sqlite3"
+	"github.com/ncruces/go-sqlite3/driver"
 	"google.golang.org/protobuf/proto"
-	"modernc.org/sqlite" // also the driver "sqlite"
-	codes "modernc.org/sqlite/lib"
 
 	"github.com/slotwise/slotwise/internal/base/durable"
 	"github.com/slotwise/slotwise/internal/base/retry"
@@ -209,8 +210,7 @@ func (s *Store) openFile() error {
 // whileLocked calls f while no other Store creates this database or sets it aside. Otherwise
 // a Store that has seen no database could take the log of one made since for a lost log.
 func (s *Store) whileLocked(f func() error) error {
-	// The lock is on the directory and not on a file in it: setAside renames files, and closing the
-	// database's own file would release SQLite's locks.
+	// The lock is on the directory and not on a file in it, because setAside renames files.
 	dir, err := durable.OS().OpenFile(filepath.Dir(s.path), os.O_RDONLY, 0)
 	if err != nil {
 		return err
@@ -222,10 +222,9 @@ func (s *Store) whileLocked(f func() error) error {
 	return errors.Join(err, dir.Close())
 }
 
-// createFile makes an empty database file if there is no file. SQLite gives its other files
-// the permissions of this one. A write-ahead log beside it has lost its database, for
-// example because setAside was interrupted. SQLite would remove it. An existing file must
-// not be opened: closing it would release the locks of another Store.
+// createFile makes an empty database file if there is no file. SQLite's other files get the
+// permissions of this one. A write-ahead log beside it has lost its database, for
+// example because setAside was interrupted. SQLite would remove it.
 func (s *Store) createFile() error {
 	if _, err := os.Lstat(s.path); !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -258,12 +257,42 @@ func (s *Store) open(mode string) error {
 		q.Set("mode", mode)
 		q["_pragma"] = append(q["_pragma"], "journal_mode(WAL)", "synchronous(FULL)")
 	}
+	if mode != "immutable" {
+		q.Set("modeof", path) // the log gets the owner and the permissions of the database
+		s.createIndex()
+	}
 	u := url.URL{Scheme: "file", Path: filepath.ToSlash(path), RawQuery: q.Encode()}
-	if s.db, err = sql.Open("sqlite", u.String()); err != nil {
+	if s.db, err = driver.Open(u.String(), limitValues); err != nil {
 		return err
 	}
 	s.db.SetMaxOpenConns(4)
 	return nil
+}
+
+// limitValues makes SQLite refuse values of more than maxPacked bytes. A connection has 256 MiB of memory,
+// and the library panics when they do not suffice, for example for a length that damage has made.
+func limitValues(c *sqlite3.Conn) error {
+	c.Limit(sqlite3.LIMIT_LENGTH, maxPacked)
+	return nil
+}
+
+// createIndex makes an empty index of the write-ahead log, if there is none, with the owner of the
+// database. The library would make it without. An index that root owns, because root has read the
+// history of a master that was killed, would keep the master from its history. A failure has no
+// effect: either the library makes the index, or this process may not write here.
+func (s *Store) createIndex() {
+	info, err := os.Stat(s.path)
+	if err != nil {
+		return
+	}
+	f, err := os.OpenFile(s.path+"-shm", os.O_CREATE|os.O_EXCL|os.O_WRONLY, info.Mode().Perm())
+	if err != nil {
+		return
+	}
+	if owner, ok := info.Sys().(*syscall.Stat_t); ok {
+		_ = f.Chown(int(owner.Uid), int(owner.Gid))
+	}
+	_ = f.Close()
 }
 
 // closeDB closes the database if it is open. Its last connection removes the write-ahead
@@ -285,8 +314,7 @@ const (
 
 // isBusy reports whether an error means that another process has locked the database.
 func isBusy(err error) bool {
-	var e *sqlite.Error
-	return errors.As(err, &e) && e.Code()&0xff == codes.SQLITE_BUSY
+	return errors.Is(err, sqlite3.BUSY)
 }
 
 // checkVersion returns the version of the database, 0 if it is empty. It returns an error if
@@ -384,9 +412,12 @@ var encoder = sync.OnceValue(func() *zstd.Encoder {
 	return z
 })
 
-// maxPart bounds a value, both compressed and decompressed. A corrupt length must not make
+// maxPart bounds a decompressed value, and maxPacked a compressed one. A corrupt length must not make
 // the master allocate without limit.
-const maxPart = 1 << 30
+const (
+	maxPart   = 1 << 30
+	maxPacked = 64 << 20
+)
 
 // errDamaged reports a record whose checksum or structure is wrong.
 var errDamaged = errors.New("the record is damaged")
@@ -406,22 +437,22 @@ func newEntry(h *slotwisev1.HistoryJob) (*entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	status, err := proto.Marshal(h.Job)
+	packed, err := encode(h.Job, h.Job.Id)
 	if err != nil {
 		return nil, err
 	}
-	e := &entry{key: key, status: h.Job, packed: encoder().EncodeAll(status, nil)}
+	e := &entry{key: key, status: h.Job, packed: packed}
 	// One value is read with one query. Beyond partTasks, a head would decode all tasks and
 	// show none.
 	if len(h.Tasks) <= partTasks {
-		e.whole, err = encode(h)
+		e.whole, err = encode(h, h.Job.Id)
 		return e, err
 	}
-	if e.whole, err = encode(&slotwisev1.HistoryJob{Job: h.Job, Request: h.Request, Held: h.Held, Steps: h.Steps}); err != nil {
+	if e.whole, err = encode(&slotwisev1.HistoryJob{Job: h.Job, Request: h.Request, Held: h.Held, Steps: h.Steps}, h.Job.Id); err != nil {
 		return nil, err
 	}
 	for tasks := range slices.Chunk(h.Tasks, partTasks) {
-		part, err := encode(&slotwisev1.HistoryJob{Tasks: tasks})
+		part, err := encode(&slotwisev1.HistoryJob{Tasks: tasks}, h.Job.Id)
 		if err != nil {
 			return nil, err
 		}
@@ -430,16 +461,20 @@ func newEntry(h *slotwisev1.HistoryJob) (*entry, error) {
 	return e, nil
 }
 
-// encode compresses a message.
-func encode(h *slotwisev1.HistoryJob) ([]byte, error) {
-	b, err := proto.Marshal(h)
+// encode compresses a message of the entry with a name.
+func encode(m proto.Message, name string) ([]byte, error) {
+	b, err := proto.Marshal(m)
 	if err != nil {
 		return nil, err
 	}
 	if len(b) > maxPart {
-		return nil, fmt.Errorf("history of %s: %d bytes are more than a record may have", h.GetJob().GetId(), len(b))
+		return nil, fmt.Errorf("history of %s: %d bytes are more than a record may have", name, len(b))
 	}
-	return encoder().EncodeAll(b, nil), nil
+	packed := encoder().EncodeAll(b, nil)
+	if len(packed) > maxPacked {
+		return nil, fmt.Errorf("history of %s: %d compressed bytes are more than a record may have", name, len(packed))
+	}
+	return packed, nil
 }
 
 // decode decompresses a value into m.

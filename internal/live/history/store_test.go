@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -113,9 +114,51 @@ func TestStore(t *testing.T) {
 	if _, err := first.List(t.Context(), Query{Before: "x", Limit: 1}); err == nil {
 		t.Error("x is the name of a job")
 	}
-	for _, name := range []string{"history.db", "history.db-wal"} {
+	for _, name := range []string{"history.db", "history.db-wal", "history.db-shm"} {
 		if info, err := os.Stat(filepath.Join(dir, "history", name)); err != nil || info.Mode().Perm() != 0o600 {
 			t.Errorf("%s: %v, %v", name, info, err)
+		}
+	}
+}
+
+// TestOwner lets root read the history of another user, whose master was killed and has left a log. The
+// files beside the database belong to that user, who could not write the history otherwise.
+func TestOwner(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root may give files away")
+	}
+	dir, other := t.TempDir(), t.TempDir()
+	if err := open(t, dir, Limits{}).Put(ended(1, "ann")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(filepath.Join(other, subdir), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{FileName, FileName + "-wal"} {
+		b, err := os.ReadFile(filepath.Join(dir, subdir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		path := filepath.Join(other, subdir, name)
+		if err := errors.Join(os.WriteFile(path, b, 0o640), os.Chown(path, 12345, 12346)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s, err := OpenRead(other)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if list := names(t, s, Query{Limit: 3}); list != "j1" {
+		t.Errorf("the history has %s", list)
+	}
+	for _, name := range []string{"", "-wal", "-shm"} {
+		info, err := os.Stat(s.path + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if owner := info.Sys().(*syscall.Stat_t); owner.Uid != 12345 || owner.Gid != 12346 || info.Mode().Perm() != 0o640 {
+			t.Errorf("%s%s belongs to %d, %d, mode %v", FileName, name, owner.Uid, owner.Gid, info.Mode())
 		}
 	}
 }

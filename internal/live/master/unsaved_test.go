@@ -22,7 +22,7 @@ func breakHistory(t *testing.T, dir string) (mend func()) {
 	t.Helper()
 	run := func(statement string) {
 		t.Helper()
-		db, err := sql.Open("sqlite", filepath.Join(dir, "history", history.FileName)+"?_pragma=busy_timeout(30000)")
+		db, err := sql.Open("sqlite3", "file:"+filepath.Join(dir, "history", history.FileName)+"?_pragma=busy_timeout(30000)")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -154,7 +154,7 @@ func TestOtherHistory(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, Config{})
 	r.stop()
-	db, err := sql.Open("sqlite", filepath.Join(r.cfg.Dir, "history", history.FileName))
+	db, err := sql.Open("sqlite3", filepath.Join(r.cfg.Dir, "history", history.FileName))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -27,11 +27,11 @@ import (
 type Store struct {
 	log     *Log
 	base    *slotwisev1.RaftBase
-	state   raftpb.HardState // Commit is the highest index that is known to be committed
-	before  entryID          // of the entry before tail[0]
-	tail    []raftpb.Entry   // without gaps; may be empty
-	bytes   int              // of the tail's data
-	changes []raftpb.Entry   // of the membership, after base.index
+	state   hardState
+	before  entryID         // of the entry before tail[0]
+	tail    []*raftpb.Entry // without gaps; may be empty
+	bytes   int             // of the tail's data
+	changes []*raftpb.Entry // of the membership, after base.index
 	// overruled is set once an entry has replaced another one in the files that count: readers
 	// must then look for the entries that were replaced.
 	// Never reset but by a snapshot of the leader: the overruled records stay in the files until a snapshot
@@ -45,6 +45,12 @@ type Store struct {
 var _ raft.Storage = (*Store)(nil)
 
 type entryID struct{ index, term uint64 }
+
+// hardState is a raftpb.HardState without the state that a message carries.
+type hardState struct {
+	term, vote uint64
+	commit     uint64 // the highest index that is known to be committed
+}
 
 // boundary is the end of a segment at which a snapshot may replace the segments before it.
 type boundary struct {
@@ -136,11 +142,11 @@ func (s *Store) Removed(index uint64) []uint64 {
 	list := slices.Clone(s.base.Removed)
 	for _, e := range s.changes {
 		var c raftpb.ConfChange
-		if e.Index > index || c.Unmarshal(e.Data) != nil {
+		if e.GetIndex() > index || proto.Unmarshal(e.Data, &c) != nil {
 			continue
 		}
-		if c.Type == raftpb.ConfChangeRemoveNode {
-			list = append(list, c.NodeID)
+		if c.GetType() == raftpb.ConfChangeRemoveNode {
+			list = append(list, c.GetNodeId())
 		}
 	}
 	return list[max(0, len(list)-mostRemoved):]
@@ -164,17 +170,17 @@ func (s *Store) loadRecord(b []byte) error {
 		// A vote outlives the base: a member that forgot it could vote twice in one term.
 		state := s.state
 		s.reset(w.RaftBase)
-		s.state.Term, s.state.Vote = max(s.state.Term, state.Term), state.Vote
+		s.state.term, s.state.vote = max(s.state.term, state.term), state.vote
 	case *slotwisev1.JournalRecord_RaftState:
-		s.state.Term, s.state.Vote = w.RaftState.Term, w.RaftState.Vote
+		s.state.term, s.state.vote = w.RaftState.Term, w.RaftState.Vote
 	case *slotwisev1.JournalRecord_RaftEntry:
 		e := w.RaftEntry
 		// An entry may repeat an index: a new leader has replaced the entries of a former one.
 		if e.Index <= s.base.Index || e.Index > s.last()+1 {
 			return fmt.Errorf("journal: entry %d follows entry %d: files of two journals are mixed", e.Index, s.last())
 		}
-		s.add(raftpb.Entry{Term: e.Term, Index: e.Index, Type: raftpb.EntryType(e.Type), Data: e.Data})
-		s.state.Term = max(s.state.Term, e.Term)
+		s.add(&raftpb.Entry{Term: new(e.Term), Index: new(e.Index), Type: new(raftpb.EntryType(e.Type)), Data: e.Data})
+		s.state.term = max(s.state.term, e.Term)
 		// The commit index of the moment in which the entry was written. It may lag, and the leader sends the newer
 		// one.
 		s.Commit(e.Commit)
@@ -186,29 +192,29 @@ func (s *Store) loadRecord(b []byte) error {
 func (s *Store) reset(base *slotwisev1.RaftBase) {
 	s.base, s.before = base, entryID{base.Index, base.Term}
 	s.tail, s.bytes, s.changes, s.boundary, s.snapshot = nil, 0, nil, nil, nil
-	s.state = raftpb.HardState{Term: max(s.state.Term, base.Term), Vote: s.state.Vote, Commit: base.Index}
+	s.state = hardState{max(s.state.term, base.Term), s.state.vote, base.Index}
 }
 
 func (s *Store) last() uint64 { return s.before.index + uint64(len(s.tail)) }
 
 // add appends an entry to the tail. It removes the entries that e overrules.
-func (s *Store) add(e raftpb.Entry) {
-	if e.Index <= s.last() {
+func (s *Store) add(e *raftpb.Entry) {
+	if e.GetIndex() <= s.last() {
 		s.overruled = true
 		// Clipped: raft may hold the array of the entries that are overruled.
-		s.tail = slices.Clip(s.tail[:e.Index-s.before.index-1])
+		s.tail = slices.Clip(s.tail[:e.GetIndex()-s.before.index-1])
 		s.bytes = 0
 		for i := range s.tail {
 			s.bytes += len(s.tail[i].Data)
 		}
-		s.changes = slices.DeleteFunc(s.changes, func(c raftpb.Entry) bool { return c.Index >= e.Index })
-		if s.boundary != nil && s.boundary.index >= e.Index {
+		s.changes = slices.DeleteFunc(s.changes, func(c *raftpb.Entry) bool { return c.GetIndex() >= e.GetIndex() })
+		if s.boundary != nil && s.boundary.index >= e.GetIndex() {
 			s.boundary = nil
 		}
 	}
 	s.tail = append(s.tail, e)
 	s.bytes += len(e.Data)
-	if e.Type == raftpb.EntryConfChange {
+	if e.GetType() == raftpb.EntryConfChange {
 		s.changes = append(s.changes, e)
 	}
 }
@@ -217,8 +223,8 @@ func (s *Store) add(e raftpb.Entry) {
 // leave the memory.
 func (s *Store) Commit(index uint64) {
 	// A leader may have committed entries that this member does not have yet.
-	if index = min(index, s.last()); index > s.state.Commit {
-		s.state.Commit = index
+	if index = min(index, s.last()); index > s.state.commit {
+		s.state.commit = index
 		s.trim()
 	}
 }
@@ -226,19 +232,19 @@ func (s *Store) Commit(index uint64) {
 // trim removes committed entries from the memory. A single master needs no committed entry.
 func (s *Store) trim() {
 	keep := tailBytes
-	if len(s.Members(s.state.Commit)) == 1 {
+	if len(s.Members(s.state.commit)) == 1 {
 		keep = 0
 	}
 	n := 0
 	// Only committed entries go: raft reads the others from memory when it sends or commits them.
-	for n < len(s.tail) && s.tail[n].Index <= s.state.Commit && s.bytes > keep {
+	for n < len(s.tail) && s.tail[n].GetIndex() <= s.state.commit && s.bytes > keep {
 		s.bytes -= len(s.tail[n].Data)
-		s.before = entryID{s.tail[n].Index, s.tail[n].Term}
+		s.before = entryID{s.tail[n].GetIndex(), s.tail[n].GetTerm()}
 		n++
 	}
 	// An entry without data costs memory, too.
-	for n < len(s.tail) && s.tail[n].Index <= s.state.Commit && keep == 0 {
-		s.before = entryID{s.tail[n].Index, s.tail[n].Term}
+	for n < len(s.tail) && s.tail[n].GetIndex() <= s.state.commit && keep == 0 {
+		s.before = entryID{s.tail[n].GetIndex(), s.tail[n].GetTerm()}
 		n++
 	}
 	if n > 0 {
@@ -251,22 +257,22 @@ func (s *Store) trim() {
 func (s *Store) Group() string { return s.base.Group }
 
 // Committed returns the highest index that is known to be committed.
-func (s *Store) Committed() uint64 { return s.state.Commit }
+func (s *Store) Committed() uint64 { return s.state.commit }
 
 // Members returns the members of the group after the entry with an index, by id.
 func (s *Store) Members(index uint64) []*slotwisev1.Member {
 	list := slices.Clone(s.base.Members)
 	for _, e := range s.changes {
-		if e.Index > index {
+		if e.GetIndex() > index {
 			break
 		}
 		var c raftpb.ConfChange
-		if c.Unmarshal(e.Data) != nil {
+		if proto.Unmarshal(e.Data, &c) != nil {
 			continue // an entry that raft itself has made empty
 		}
-		list = slices.DeleteFunc(list, func(m *slotwisev1.Member) bool { return m.Id == c.NodeID })
-		if c.Type == raftpb.ConfChangeAddNode || c.Type == raftpb.ConfChangeAddLearnerNode {
-			list = append(list, &slotwisev1.Member{Id: c.NodeID, Address: string(c.Context), Learner: c.Type == raftpb.ConfChangeAddLearnerNode})
+		list = slices.DeleteFunc(list, func(m *slotwisev1.Member) bool { return m.Id == c.GetNodeId() })
+		if t := c.GetType(); t == raftpb.ConfChangeAddNode || t == raftpb.ConfChangeAddLearnerNode {
+			list = append(list, &slotwisev1.Member{Id: c.GetNodeId(), Address: string(c.Context), Learner: t == raftpb.ConfChangeAddLearnerNode})
 		}
 	}
 	slices.SortFunc(list, func(a, b *slotwisev1.Member) int {
@@ -278,7 +284,9 @@ func (s *Store) Members(index uint64) []*slotwisev1.Member {
 	return list
 }
 
-func (s *Store) conf(index uint64) (c raftpb.ConfState) {
+func (s *Store) conf(index uint64) *raftpb.ConfState {
+	// Raft sets an AutoLeave that is missing, while another goroutine may encode the snapshot.
+	c := &raftpb.ConfState{AutoLeave: new(false)}
 	for _, m := range s.Members(index) {
 		if m.Learner {
 			c.Learners = append(c.Learners, m.Id)
@@ -290,12 +298,13 @@ func (s *Store) conf(index uint64) (c raftpb.ConfState) {
 }
 
 // InitialState implements raft.Storage, like the methods below.
-func (s *Store) InitialState() (raftpb.HardState, raftpb.ConfState, error) {
-	return s.state, s.conf(s.state.Commit), nil
+func (s *Store) InitialState() (*raftpb.HardState, *raftpb.ConfState, error) {
+	hard := &raftpb.HardState{Term: new(s.state.term), Vote: new(s.state.vote), Commit: new(s.state.commit)}
+	return hard, s.conf(s.state.commit), nil
 }
 
 // Entries returns a part of the tail.
-func (s *Store) Entries(lo, hi, maxSize uint64) ([]raftpb.Entry, error) {
+func (s *Store) Entries(lo, hi, maxSize uint64) ([]*raftpb.Entry, error) {
 	switch {
 	case lo <= s.before.index:
 		return nil, raft.ErrCompacted
@@ -307,7 +316,7 @@ func (s *Store) Entries(lo, hi, maxSize uint64) ([]raftpb.Entry, error) {
 	for i := range part {
 		// The first entry is returned however large it is, as raft requires: a follower could not
 		// get past it otherwise.
-		if size += uint64(part[i].Size()); i > 0 && size > maxSize {
+		if size += uint64(proto.Size(part[i])); i > 0 && size > maxSize {
 			part = part[:i]
 			break
 		}
@@ -326,7 +335,7 @@ func (s *Store) Term(i uint64) (uint64, error) {
 	case i > s.last():
 		return 0, raft.ErrUnavailable
 	}
-	return s.tail[i-s.before.index-1].Term, nil
+	return s.tail[i-s.before.index-1].GetTerm(), nil
 }
 
 // LastIndex returns the index of the last entry.
@@ -338,32 +347,33 @@ func (s *Store) FirstIndex() (uint64, error) { return s.before.index + 1, nil }
 // Snapshot returns the snapshot that was made last, if a follower with it can be given the
 // entries after it. Otherwise it asks the owner to call MakeSnapshot. A member refuses a snapshot from before
 // it was added, so none is given from before the last change of the members.
-func (s *Store) Snapshot() (raftpb.Snapshot, error) {
-	if s.snapshot == nil || s.snapshot.Metadata.Index < s.before.index || s.conf(s.state.Commit).Equivalent(s.snapshot.Metadata.ConfState) != nil {
+func (s *Store) Snapshot() (*raftpb.Snapshot, error) {
+	meta := s.snapshot.GetMetadata()
+	if s.snapshot == nil || meta.GetIndex() < s.before.index || s.conf(s.state.commit).Equivalent(meta.GetConfState()) != nil {
 		s.wanted = true
-		return raftpb.Snapshot{}, raft.ErrSnapshotTemporarilyUnavailable
+		return nil, raft.ErrSnapshotTemporarilyUnavailable
 	}
-	return *s.snapshot, nil
+	return s.snapshot, nil
 }
 
 // Save makes entries and the term and vote of a hard state durable. An empty hard state
 // changes nothing. After an error the store refuses every call except Close.
-func (s *Store) Save(hard raftpb.HardState, entries []raftpb.Entry) error {
+func (s *Store) Save(hard *raftpb.HardState, entries []*raftpb.Entry) error {
 	// The commit index alone needs no record: it is in the next entry, and the leader sends it
 	// again.
-	changed := !raft.IsEmptyHardState(hard) && (hard.Term != s.state.Term || hard.Vote != s.state.Vote)
+	changed := !raft.IsEmptyHardState(hard) && (hard.GetTerm() != s.state.term || hard.GetVote() != s.state.vote)
 	if changed {
-		s.state.Term, s.state.Vote = hard.Term, hard.Vote
-		s.append(&slotwisev1.JournalRecord{What: &slotwisev1.JournalRecord_RaftState{RaftState: &slotwisev1.RaftState{Term: hard.Term, Vote: hard.Vote}}})
+		s.state.term, s.state.vote = hard.GetTerm(), hard.GetVote()
+		s.append(&slotwisev1.JournalRecord{What: &slotwisev1.JournalRecord_RaftState{RaftState: &slotwisev1.RaftState{Term: s.state.term, Vote: s.state.vote}}})
 	}
 	// The hard state comes from the same message as the entries. The entry that it calls committed
 	// may be a change of the members, which must not be forgotten when later entries
 	// count.
-	commit := max(s.state.Commit, hard.Commit)
+	commit := max(s.state.commit, hard.GetCommit())
 	for _, e := range entries {
 		// Into the log's buffer: nothing is promised before the Sync at the end.
 		s.append(&slotwisev1.JournalRecord{What: &slotwisev1.JournalRecord_RaftEntry{RaftEntry: &slotwisev1.RaftEntry{
-			Term: e.Term, Index: e.Index, Type: int32(e.Type), Data: e.Data, Commit: commit,
+			Term: e.GetTerm(), Index: e.GetIndex(), Type: int32(e.GetType()), Data: e.Data, Commit: commit,
 		}}})
 		s.add(e)
 		// The segment ends with this entry, so a snapshot can replace whole files up to it.
@@ -373,7 +383,7 @@ func (s *Store) Save(hard raftpb.HardState, entries []raftpb.Entry) error {
 			if err != nil {
 				return err
 			}
-			s.boundary = &boundary{entryID{e.Index, e.Term}, next, position}
+			s.boundary = &boundary{entryID{e.GetIndex(), e.GetTerm()}, next, position}
 		}
 	}
 	if !changed && len(entries) == 0 {
@@ -383,9 +393,9 @@ func (s *Store) Save(hard raftpb.HardState, entries []raftpb.Entry) error {
 }
 
 // positionIn returns the record of an entry that consists of a JournalPosition, else nil.
-func positionIn(e raftpb.Entry) []byte {
+func positionIn(e *raftpb.Entry) []byte {
 	rec, rest, ok := nextRecord(e.Data)
-	if e.Type != raftpb.EntryNormal || !ok || len(rest) > 0 || len(rec) == 0 || rec[0] != positionTag {
+	if e.GetType() != raftpb.EntryNormal || !ok || len(rest) > 0 || len(rec) == 0 || rec[0] != positionTag {
 		return nil
 	}
 	return rec
@@ -534,7 +544,7 @@ type Replacement struct {
 func (s *Store) Replaceable() *Replacement {
 	b := s.boundary
 	// Only up to a committed entry: another one may still be overruled, and a snapshot cannot be.
-	if b == nil || s.log.compacting || s.state.Commit < b.index {
+	if b == nil || s.log.compacting || s.state.commit < b.index {
 		return nil
 	}
 	s.boundary = nil
@@ -543,7 +553,7 @@ func (s *Store) Replaceable() *Replacement {
 	r.base.Self = s.base.Self
 	r.head = []*slotwisev1.JournalRecord{{What: &slotwisev1.JournalRecord_RaftBase{RaftBase: r.base}},
 		// A vote that were lost with its segment could be given twice.
-		{What: &slotwisev1.JournalRecord_RaftState{RaftState: &slotwisev1.RaftState{Term: s.state.Term, Vote: s.state.Vote}}}}
+		{What: &slotwisev1.JournalRecord_RaftState{RaftState: &slotwisev1.RaftState{Term: s.state.term, Vote: s.state.vote}}}}
 	r.records = s.flatten(r.Compaction.Records(), b.index)
 	return r
 }
@@ -572,7 +582,7 @@ func (s *Store) End(r *Replacement) {
 	s.log.End(r.Compaction)
 	if r.published {
 		s.base = r.base
-		s.changes = slices.DeleteFunc(s.changes, func(c raftpb.Entry) bool { return c.Index <= r.base.Index })
+		s.changes = slices.DeleteFunc(s.changes, func(c *raftpb.Entry) bool { return c.GetIndex() <= r.base.Index })
 	}
 }
 
@@ -588,11 +598,11 @@ func (s *Store) SnapshotWanted() bool {
 func (s *Store) MakeSnapshot() func() (*raftpb.Snapshot, error) {
 	// Not further: an entry that is not committed may be overruled, and a follower could not take it back from a
 	// snapshot.
-	at := s.state.Commit
+	at := s.state.commit
 	// Taken now, in the owner's goroutine: later the entry may have left memory.
 	term, err := s.Term(at)
 	base := s.baseAt(entryID{at, term})
-	meta := raftpb.SnapshotMetadata{Index: at, Term: term, ConfState: s.conf(at)}
+	meta := &raftpb.SnapshotMetadata{Index: new(at), Term: new(term), ConfState: s.conf(at)}
 	records := withHead([]*slotwisev1.JournalRecord{{What: &slotwisev1.JournalRecord_RaftBase{RaftBase: base}}}, s.Records(at))
 	return func() (*raftpb.Snapshot, error) {
 		if err != nil {
@@ -616,11 +626,11 @@ func (s *Store) OfferSnapshot(snap *raftpb.Snapshot) { s.snapshot = snap }
 func (s *Store) CanInstall() bool { return !s.log.compacting }
 
 // Install replaces the whole journal by a snapshot of the leader.
-func (s *Store) Install(snap raftpb.Snapshot) error {
+func (s *Store) Install(snap *raftpb.Snapshot) error {
 	// Verified before anything is replaced: this is the only copy of the member's own journal.
 	first, _, ok := nextRecord(snap.Data)
 	own, err := ownRecord(first)
-	if err != nil || !ok || own.GetRaftBase().GetIndex() != snap.Metadata.Index {
+	if err != nil || !ok || own.GetRaftBase().GetIndex() != snap.GetMetadata().GetIndex() {
 		return errors.New("journal: a snapshot of the leader does not begin with its index")
 	}
 	c, err := s.log.Begin()
@@ -629,7 +639,7 @@ func (s *Store) Install(snap raftpb.Snapshot) error {
 	}
 	// The snapshot was made by the leader, whose own id it must not bring along.
 	own.GetRaftBase().Self = s.base.Self
-	state := &slotwisev1.JournalRecord{What: &slotwisev1.JournalRecord_RaftState{RaftState: &slotwisev1.RaftState{Term: s.state.Term, Vote: s.state.Vote}}}
+	state := &slotwisev1.JournalRecord{What: &slotwisev1.JournalRecord_RaftState{RaftState: &slotwisev1.RaftState{Term: s.state.term, Vote: s.state.vote}}}
 	size, err := c.Write(withHead([]*slotwisev1.JournalRecord{own, state}, func(yield func([]byte, error) bool) {
 		_, rest, _ := nextRecord(snap.Data)
 		yieldData(rest, yield)

@@ -13,7 +13,10 @@ import (
 	"time"
 
 	"connectrpc.com/connect"
+	"github.com/google/go-cmp/cmp"
 	"go.etcd.io/raft/v3/raftpb"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/testing/protocmp"
 
 	"github.com/slotwise/slotwise/internal/live/master/protocol"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
@@ -110,6 +113,35 @@ func TestFrozenFollower(t *testing.T) {
 	}
 }
 
+// TestEarlierMessages decodes messages as raft 3.6 has encoded them, and splits a snapshot off.
+func TestEarlierMessages(t *testing.T) {
+	for encoded, want := range map[string]*raftpb.Message{
+		"\b\x03\x10\x02\x18\x01 \x05(\x040\a:\t\b\x00\x10\x05\x18\b\"\x01x@\x06P\x00X\x00h\x00": {Type: raftpb.MsgApp.Enum(), To: new(uint64(2)), From: new(uint64(1)), Term: new(uint64(5)),
+			LogTerm: new(uint64(4)), Index: new(uint64(7)), Commit: new(uint64(6)), Reject: new(false), RejectHint: new(uint64(0)), Vote: new(uint64(0)),
+			Entries: []*raftpb.Entry{{Type: raftpb.EntryNormal.Enum(), Term: new(uint64(5)), Index: new(uint64(8)), Data: []byte("x")}}},
+		"\b\a\x10\x02\x18\x01 \x05(\x000\x00@\x00J\x10\x12\x0e\n\b\b\x01\b\x02\x10\x03(\x00\x10\a\x18\x04P\x00X\x00h\x00": {Type: raftpb.MsgSnap.Enum(), To: new(uint64(2)), From: new(uint64(1)), Term: new(uint64(5)),
+			LogTerm: new(uint64(0)), Index: new(uint64(0)), Commit: new(uint64(0)), Reject: new(false), RejectHint: new(uint64(0)), Vote: new(uint64(0)),
+			Snapshot: &raftpb.Snapshot{Metadata: &raftpb.SnapshotMetadata{Index: new(uint64(7)), Term: new(uint64(4)), ConfState: &raftpb.ConfState{Voters: []uint64{1, 2}, Learners: []uint64{3}, AutoLeave: new(false)}}}},
+	} {
+		got := &raftpb.Message{}
+		if err := proto.Unmarshal([]byte(encoded), got); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, got, protocmp.Transform()); diff != "" {
+			t.Error(diff)
+		}
+		if again, err := (proto.MarshalOptions{Deterministic: true}).Marshal(want); err != nil || string(again) != encoded {
+			t.Errorf("encoded again: %q, %v", again, err)
+		}
+		if want.Snapshot != nil {
+			got.Snapshot.Data = []byte("data")
+			if head, data := withoutData(got); string(data) != "data" || !proto.Equal(head, want) || got.Snapshot.Data == nil {
+				t.Errorf("split into %v and %q", head, data)
+			}
+		}
+	}
+}
+
 // Messages from outside the group never reach raft, which would believe them.
 func TestForeignMessages(t *testing.T) {
 	t.Parallel()
@@ -120,16 +152,16 @@ func TestForeignMessages(t *testing.T) {
 	member, own, term := otherMember(m), m.id, m.Term()
 	for name, x := range map[string]struct {
 		group string
-		msg   raftpb.Message
+		msg   *raftpb.Message
 		want  connect.Code
 	}{
-		"from a stranger":     {m.group, raftpb.Message{Type: raftpb.MsgHeartbeat, From: 99, To: own, Term: term + 9}, connect.CodeInvalidArgument},
-		"for another one":     {m.group, raftpb.Message{Type: raftpb.MsgHeartbeat, From: member, To: 99, Term: term + 9}, connect.CodeInvalidArgument},
-		"as from itself":      {m.group, raftpb.Message{Type: raftpb.MsgHeartbeat, From: own, To: own, Term: term + 9}, connect.CodeInvalidArgument},
-		"of another group":    {"x:1,y:1,z:1", raftpb.Message{Type: raftpb.MsgHeartbeat, From: member, To: own, Term: term + 9}, connect.CodeFailedPrecondition},
-		"without any content": {m.group, raftpb.Message{}, connect.CodeInvalidArgument},
+		"from a stranger":     {m.group, &raftpb.Message{Type: raftpb.MsgHeartbeat.Enum(), From: new(uint64(99)), To: new(own), Term: new(term + 9)}, connect.CodeInvalidArgument},
+		"for another one":     {m.group, &raftpb.Message{Type: raftpb.MsgHeartbeat.Enum(), From: new(member), To: new(uint64(99)), Term: new(term + 9)}, connect.CodeInvalidArgument},
+		"as from itself":      {m.group, &raftpb.Message{Type: raftpb.MsgHeartbeat.Enum(), From: new(own), To: new(own), Term: new(term + 9)}, connect.CodeInvalidArgument},
+		"of another group":    {"x:1,y:1,z:1", &raftpb.Message{Type: raftpb.MsgHeartbeat.Enum(), From: new(member), To: new(own), Term: new(term + 9)}, connect.CodeFailedPrecondition},
+		"without any content": {m.group, &raftpb.Message{}, connect.CodeInvalidArgument},
 	} {
-		b, err := x.msg.Marshal()
+		b, err := proto.Marshal(x.msg)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -161,7 +193,7 @@ func TestTermLostInBatch(t *testing.T) {
 		}
 		out.Instructions = []protocol.Instruction{&protocol.HoldFiles{Program: &slotwisev1.Program{Executable: shaOf("dead")}}}
 		out.Replies = []protocol.Reply{{Call: 1 << 60}}
-		m.replica.Step(m.cfg.clock(), raftpb.Message{Type: raftpb.MsgHeartbeat, From: otherMember(m), To: m.replica.ID(), Term: m.replica.Term() + 1})
+		m.replica.Step(m.cfg.clock(), &raftpb.Message{Type: raftpb.MsgHeartbeat.Enum(), From: new(otherMember(m)), To: new(m.replica.ID()), Term: new(m.replica.Term() + 1)})
 		led := m.lead != nil
 		m.absorb(out)
 		found <- left{led && m.lead == nil, len(m.data), len(m.instructions), len(m.replies), len(m.waiting)}

@@ -122,16 +122,16 @@ type measured struct {
 }
 
 // Install implements replica.Storage.
-func (s measured) Install(snap raftpb.Snapshot) error {
+func (s measured) Install(snap *raftpb.Snapshot) error {
 	err := s.Store.Install(snap)
 	if err == nil {
-		s.installed(snap.Metadata.Index)
+		s.installed(snap.GetMetadata().GetIndex())
 	}
 	return err
 }
 
 // Save implements replica.Storage.
-func (s measured) Save(hard raftpb.HardState, entries []raftpb.Entry) error {
+func (s measured) Save(hard *raftpb.HardState, entries []*raftpb.Entry) error {
 	// A vote or a term is not the sync of a batch, and would distort the measurement.
 	if len(entries) == 0 {
 		return s.Store.Save(hard, entries)
@@ -165,9 +165,9 @@ func monotonicClock() func() time.Duration {
 }
 
 // committed takes in a committed entry: a change of the membership changes the peers.
-func (m *Master) committed(e raftpb.Entry) {
-	if e.Type == raftpb.EntryConfChange {
-		m.noteMembers(e.Index)
+func (m *Master) committed(e *raftpb.Entry) {
+	if e.GetType() == raftpb.EntryConfChange {
+		m.noteMembers(e.GetIndex())
 	}
 }
 

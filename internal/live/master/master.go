@@ -196,7 +196,7 @@ func Open(cfg Config) (*Master, error) {
 	m.looping, m.endLooping = context.WithCancel(context.Background())
 	m.peers = &peers{m: m}
 	m.hadoop = policyfiles.New(target{m}, cfg.Policies, cfg.FairScheduler, cfg.CapacityScheduler, cfg.PolicySet, func(text string) { m.log.Warn(text) })
-	m.peers.mu.to = map[uint64]chan raftpb.Message{}
+	m.peers.mu.to = map[uint64]chan *raftpb.Message{}
 	m.stats, m.forecasts = newStats(m), newForecaster()
 	if err := m.open(); err != nil {
 		// open may have started instructions of a restored core. They use the history, so they end

@@ -195,7 +195,7 @@ func CheckAddress(address string) error {
 
 // memberChange returns the entry for a request, or an error that says why the group cannot change so
 // now. id is the one of the master that is added. It is called in the loop of the leader.
-func (m *Master) memberChange(r *slotwisev1.ChangeMastersRequest, id uint64) (c raftpb.ConfChange, err error) {
+func (m *Master) memberChange(r *slotwisev1.ChangeMastersRequest, id uint64) (c *raftpb.ConfChange, err error) {
 	for _, o := range m.members {
 		if o.Learner && o.Address != r.Remove && o.Address != r.Add {
 			return c, fault(connect.CodeFailedPrecondition, "master %s has not caught up yet: one master is added at a time (slotwise masters shows how far it is, and slotwise masters remove %s gives it up)", o.Address, o.Address)
@@ -213,7 +213,7 @@ func (m *Master) memberChange(r *slotwisev1.ChangeMastersRequest, id uint64) (c 
 		case len(m.members) >= mostMasters:
 			return c, fault(connect.CodeFailedPrecondition, "there are %d masters already: remove one first", len(m.members))
 		}
-		return raftpb.ConfChange{Type: raftpb.ConfChangeAddLearnerNode, NodeID: id, Context: []byte(r.Add)}, nil
+		return &raftpb.ConfChange{Type: raftpb.ConfChangeAddLearnerNode.Enum(), NodeId: new(id), Context: []byte(r.Add)}, nil
 	}
 	o := m.member(r.Remove)
 	switch {
@@ -232,7 +232,7 @@ func (m *Master) memberChange(r *slotwisev1.ChangeMastersRequest, id uint64) (c 
 			return c, fault(connect.CodeFailedPrecondition, "without master %s the cluster would stop: %w", r.Remove, err)
 		}
 	}
-	return raftpb.ConfChange{Type: raftpb.ConfChangeRemoveNode, NodeID: o.Id}, nil
+	return &raftpb.ConfChange{Type: raftpb.ConfChangeRemoveNode.Enum(), NodeId: new(o.Id)}, nil
 }
 
 // promote makes a learner that has caught up, and has the leader's history and the files of its jobs, a voter.
@@ -270,7 +270,7 @@ func (m *Master) promote() {
 			}
 			m.log.Info("a new master has caught up and votes from now on", "address", address, "masters", terminal.Plural(len(m.members), "master"))
 			// An error says that this master does not lead any more. The next leader does it.
-			_, _ = m.replica.ProposeMember(m.cfg.clock(), raftpb.ConfChange{Type: raftpb.ConfChangeAddNode, NodeID: id, Context: []byte(address)})
+			_, _ = m.replica.ProposeMember(m.cfg.clock(), &raftpb.ConfChange{Type: raftpb.ConfChangeAddNode.Enum(), NodeId: new(id), Context: []byte(address)})
 		})
 	})
 }

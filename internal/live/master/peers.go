@@ -8,6 +8,8 @@ import (
 
 	"connectrpc.com/connect"
 	"go.etcd.io/raft/v3/raftpb"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 	"github.com/slotwise/slotwise/proto/slotwise/v1/slotwisev1connect"
@@ -34,24 +36,24 @@ type peers struct {
 	m  *Master
 	mu struct {
 		sync.Mutex
-		to map[uint64]chan raftpb.Message
+		to map[uint64]chan *raftpb.Message
 	}
 	pending sync.WaitGroup // messages that are queued or under way
 }
 
 // send queues a message for another master. It never blocks the loop.
-func (m *Master) send(msg raftpb.Message) {
+func (m *Master) send(msg *raftpb.Message) {
 	// Looked up by id for each message: the address of an id never changes, and the list is short.
-	address := ""
+	id, address := msg.GetTo(), ""
 	for _, o := range m.members {
-		if o.Id == msg.To {
+		if o.Id == id {
 			address = o.Address
 		}
 	}
 	// A master that this one does not count as a member may be one: this one may lack the entry
 	// that added it, and must answer it to get the entry.
 	if address == "" {
-		address = m.contacts[msg.To]
+		address = m.contacts[id]
 	}
 	if address == "" {
 		return // it was removed
@@ -59,11 +61,11 @@ func (m *Master) send(msg raftpb.Message) {
 	p := m.peers
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	to := p.mu.to[msg.To]
+	to := p.mu.to[id]
 	if to == nil {
-		to = make(chan raftpb.Message, peerQueue)
-		p.mu.to[msg.To] = to
-		m.background.Go(func() { p.deliver(msg.To, address, to) })
+		to = make(chan *raftpb.Message, peerQueue)
+		p.mu.to[id] = to
+		m.background.Go(func() { p.deliver(id, address, to) })
 	}
 	// Counted before the message is in the queue. deliver could otherwise count it down first, and flush would
 	// not wait.
@@ -78,7 +80,7 @@ func (m *Master) send(msg raftpb.Message) {
 
 // deliver sends the messages of a queue until the master ends. Its client is its own: a file for the same master
 // must not share the connection of the heartbeats.
-func (p *peers) deliver(id uint64, address string, queue <-chan raftpb.Message) {
+func (p *peers) deliver(id uint64, address string, queue <-chan *raftpb.Message) {
 	wasDown := false
 	var peer slotwisev1connect.MastersServiceClient
 	for {
@@ -86,14 +88,14 @@ func (p *peers) deliver(id uint64, address string, queue <-chan raftpb.Message) 
 		// messages before it looks at ids.
 		req := slotwisev1.ExchangeRequest{Group: p.m.group, Sender: p.m.cfg.Self}
 		n, size := 0, 0
-		add := func(msg raftpb.Message) {
-			if msg.Type == raftpb.MsgSnap {
+		add := func(msg *raftpb.Message) {
+			if msg.GetType() == raftpb.MsgSnap {
 				// Beside the queue, so that heartbeats overtake it. Raft sends no other snapshot to this
 				// master before the result is reported.
 				p.m.background.Go(func() { p.install(address, msg) })
 				return
 			}
-			b, err := msg.Marshal()
+			b, err := proto.Marshal(msg)
 			// A message that cannot be encoded has been counted in pending, too.
 			if n++; err == nil {
 				req.Messages = append(req.Messages, b)
@@ -157,18 +159,14 @@ func (p *peers) deliver(id uint64, address string, queue <-chan raftpb.Message) 
 const snapshotPiece = 4 << 20
 
 // install sends a message with a snapshot in pieces, so that its size has no bound but the memory.
-func (p *peers) install(address string, msg raftpb.Message) {
+func (p *peers) install(address string, msg *raftpb.Message) {
 	defer p.pending.Done()
-	// A copy without the data, because the journal still refers to the original. The data follow in
-	// pieces.
-	snap := *msg.Snapshot
-	data := snap.Data
-	snap.Data, msg.Snapshot = nil, &snap
+	head, data := withoutData(msg)
 	// The receiver replies after its loop has the message, not after it has installed it, so only the transfer
 	// counts.
 	ctx, cancel := context.WithTimeout(p.m.ctx, copyTimeout+time.Duration(len(data)/peerRate)*time.Second)
 	defer cancel()
-	b, err := msg.Marshal()
+	b, err := proto.Marshal(head)
 	var peer slotwisev1connect.MastersServiceClient
 	if err == nil {
 		peer, err = p.m.peer(address)
@@ -180,7 +178,19 @@ func (p *peers) install(address string, msg raftpb.Message) {
 		p.m.log.Warn("the journal could not be sent to another master", "bytes", len(data), "error", err)
 	}
 	// In both cases: raft sends this member nothing until it hears how the snapshot ended.
-	p.m.postOwn(func() { p.m.replica.ReportSnapshot(msg.To, err == nil) })
+	p.m.postOwn(func() { p.m.replica.ReportSnapshot(msg.GetTo(), err == nil) })
+}
+
+// withoutData splits a message with a snapshot into a message without the snapshot's data, and the
+// data. It changes neither, because the journal still refers to both.
+func withoutData(msg *raftpb.Message) (head *raftpb.Message, data []byte) {
+	head = &raftpb.Message{}
+	msg.ProtoReflect().Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
+		head.ProtoReflect().Set(f, v)
+		return true
+	})
+	head.Snapshot = &raftpb.Snapshot{Metadata: msg.GetSnapshot().GetMetadata()}
+	return head, msg.GetSnapshot().GetData()
 }
 
 func sendPieces(ctx context.Context, peer slotwisev1connect.MastersServiceClient, head *slotwisev1.ExchangeRequest, data []byte, piece int) error {
@@ -230,7 +240,7 @@ func (s mastersService) Exchange(_ context.Context, r *slotwisev1.ExchangeReques
 	}
 	// An answer and not an error: the sender must distinguish it from a network that is down, and ends
 	// (leave).
-	if slices.ContainsFunc(list, func(msg raftpb.Message) bool { return slices.Contains(*s.m.removed.Load(), msg.From) }) {
+	if slices.ContainsFunc(list, func(msg *raftpb.Message) bool { return slices.Contains(*s.m.removed.Load(), msg.GetFrom()) }) {
 		return &slotwisev1.ExchangeResponse{Removed: true}, nil
 	}
 	s.step(r.Sender, list)
@@ -256,7 +266,7 @@ func (s mastersService) Install(_ context.Context, in *connect.ClientStream[slot
 		return nil, err
 	}
 	// Data of another message would be attached to a nil snapshot and end the process.
-	if len(list) != 1 || list[0].Type != raftpb.MsgSnap || list[0].Snapshot == nil {
+	if len(list) != 1 || list[0].GetType() != raftpb.MsgSnap || list[0].Snapshot == nil {
 		return nil, fault(connect.CodeInvalidArgument, "the request has no snapshot")
 	}
 	var data []byte
@@ -280,28 +290,31 @@ func (s mastersService) Install(_ context.Context, in *connect.ClientStream[slot
 
 // decode returns the messages of a request. Raft trusts messages, and panics at some that no member
 // sends, so it refuses others.
-func (s mastersService) decode(r *slotwisev1.ExchangeRequest) ([]raftpb.Message, error) {
+func (s mastersService) decode(r *slotwisev1.ExchangeRequest) ([]*raftpb.Message, error) {
 	m := s.m
 	if err := s.check(r.GetGroup()); err != nil {
 		return nil, err
 	}
-	list := make([]raftpb.Message, len(r.Messages))
+	list := make([]*raftpb.Message, len(r.Messages))
 	for i, b := range r.Messages {
-		if err := list[i].Unmarshal(b); err != nil {
+		msg := &raftpb.Message{}
+		if err := proto.Unmarshal(b, msg); err != nil {
 			return nil, fault(connect.CodeInvalidArgument, "a message cannot be decoded: %w", err)
 		}
-		msg := &list[i]
-		known := slices.ContainsFunc(*m.roster.Load(), func(o *slotwisev1.Member) bool { return o.Id == msg.From }) || slices.Contains(*m.removed.Load(), msg.From)
+		list[i] = msg
+		from := msg.GetFrom()
+		known := slices.ContainsFunc(*m.roster.Load(), func(o *slotwisev1.Member) bool { return o.Id == from }) || slices.Contains(*m.removed.Load(), from)
 		// This master may have missed that the sender was added. What a leader and a candidate send
 		// is judged by its term and its log.
-		leads := msg.Type == raftpb.MsgApp || msg.Type == raftpb.MsgHeartbeat || msg.Type == raftpb.MsgSnap || msg.Type == raftpb.MsgVote || msg.Type == raftpb.MsgPreVote
+		t := msg.GetType()
+		leads := t == raftpb.MsgApp || t == raftpb.MsgHeartbeat || t == raftpb.MsgSnap || t == raftpb.MsgVote || t == raftpb.MsgPreVote
 		added := leads && CheckAddress(r.Sender) == nil
 		switch {
 		// A master without members is new, so the sender knows a former directory at this address. It answers with
 		// what the administrator must do, in the sender's log as well.
-		case msg.To != m.id && len(*m.roster.Load()) == 0 && added:
+		case msg.GetTo() != m.id && len(*m.roster.Load()) == 0 && added:
 			return nil, m.strange()
-		case msg.To != m.id || msg.From == m.id || !known && !added:
+		case msg.GetTo() != m.id || from == m.id || !known && !added:
 			return nil, fault(connect.CodeInvalidArgument, "a message is for another master, or not from one of them")
 		}
 	}
@@ -309,7 +322,7 @@ func (s mastersService) decode(r *slotwisev1.ExchangeRequest) ([]raftpb.Message,
 }
 
 // step gives messages to the replica, in the loop.
-func (s mastersService) step(sender string, list []raftpb.Message) {
+func (s mastersService) step(sender string, list []*raftpb.Message) {
 	m := s.m
 	m.postOwn(func() {
 		if len(list) > 0 && CheckAddress(sender) == nil {
@@ -317,7 +330,7 @@ func (s mastersService) step(sender string, list []raftpb.Message) {
 			if len(m.contacts) >= 100 { // of masters that were removed long ago
 				clear(m.contacts)
 			}
-			m.contacts[list[0].From] = sender
+			m.contacts[list[0].GetFrom()] = sender
 		}
 		for i := range list {
 			// The clock is read for each message: the time at which it was heard decides when this member may vote.

@@ -142,12 +142,12 @@ type entry struct {
 }
 
 // committed compares an entry with the one that other members have committed at its index.
-func (b *member) committed(e raftpb.Entry) {
-	now := entry{e.Term, e.Type, string(e.Data)}
-	if before, ok := b.r.entries[e.Index]; ok && before != now {
-		b.r.violate("%s commits another entry %d than others have", b.address, e.Index)
+func (b *member) committed(e *raftpb.Entry) {
+	now, index := entry{e.GetTerm(), e.GetType(), string(e.Data)}, e.GetIndex()
+	if before, ok := b.r.entries[index]; ok && before != now {
+		b.r.violate("%s commits another entry %d than others have", b.address, index)
 	}
-	b.r.entries[e.Index] = now
+	b.r.entries[index] = now
 }
 
 // slowStore is the journal on a disk that is slow at times.
@@ -157,7 +157,7 @@ type slowStore struct {
 }
 
 // Save implements replica.Storage. Messages that are sent after it leave when the disk is ready.
-func (s slowStore) Save(hard raftpb.HardState, entries []raftpb.Entry) error {
+func (s slowStore) Save(hard *raftpb.HardState, entries []*raftpb.Entry) error {
 	b := s.b
 	if b.r.now < b.slowUntil && (len(entries) > 0 || !raft.IsEmptyHardState(hard)) {
 		b.r.counts.SlowSyncs++
@@ -237,31 +237,30 @@ func (b *member) carry(to *member, arrive func()) {
 }
 
 // send sends a message to another member. It may arrive twice.
-func (b *member) send(m raftpb.Message) {
+func (b *member) send(m *raftpb.Message) {
 	r := b.r
 	arrived := false
 	// The machine may have another directory by now, and so be another member.
-	to := r.machines[m.To]
+	to := r.machines[m.GetTo()]
 	if b.joins && !r.added[b.id] {
-		r.violate("%s sends %v before it was added", b.address, m.Type)
+		r.violate("%s sends %v before it was added", b.address, m.GetType())
 	}
 	deliver := func() {
-		if to.replica.Removed(m.From) {
+		if to.replica.Removed(m.GetFrom()) {
 			to.carry(b, func() {
-				if b.id == m.From {
+				if b.id == m.GetFrom() {
 					b.leave()
 				}
 			})
 		}
 		term := to.replica.Term()
-		got := m
-		got.Entries = slices.Clone(m.Entries) // raft keeps the array that it gets
-		if got.Type == raftpb.MsgSnap {
+		got := proto.CloneOf(m) // raft keeps and may change what it gets
+		if got.GetType() == raftpb.MsgSnap {
 			r.counts.Installed++
 		}
 		arrived = true
 		to.replica.Step(to.now(), got)
-		if to.replica.Removed(m.From) && to.replica.Term() != term {
+		if to.replica.Removed(m.GetFrom()) && to.replica.Term() != term {
 			r.violate("%s, which was removed, changes the term of %s", b.address, to.address)
 		}
 		to.run()
@@ -270,8 +269,8 @@ func (b *member) send(m raftpb.Message) {
 	if r.fault(3) {
 		b.carry(to, deliver)
 	}
-	if m.Type == raftpb.MsgSnap {
-		b.later(second, func() { b.replica.ReportSnapshot(m.To, arrived) })
+	if m.GetType() == raftpb.MsgSnap {
+		b.later(second, func() { b.replica.ReportSnapshot(m.GetTo(), arrived) })
 	}
 }
 

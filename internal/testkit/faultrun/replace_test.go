@@ -75,7 +75,7 @@ func (r *cluster) replaceOn() {
 	at := m.member
 	list := at.store.Members(at.replica.Committed())
 	i := slices.IndexFunc(list, func(o *slotwisev1.Member) bool { return o.Address == b.address })
-	var change raftpb.ConfChange
+	var change *raftpb.ConfChange
 	switch {
 	case i >= 0 && list[i].Id == b.id && !r.leaving && (list[i].Learner || !at.replica.Settled(b.id)):
 		return // it catches up, or not all that must know yet have heard that it votes
@@ -92,7 +92,7 @@ func (r *cluster) replaceOn() {
 			return
 		}
 		r.counts.Removals++
-		change = raftpb.ConfChange{Type: raftpb.ConfChangeRemoveNode, NodeID: list[i].Id}
+		change = &raftpb.ConfChange{Type: raftpb.ConfChangeRemoveNode.Enum(), NodeId: new(list[i].Id)}
 	case r.leaving:
 		// The former process may run on for a while before the directory is gone.
 		if b.left || !b.up || r.chance(30) {
@@ -105,11 +105,11 @@ func (r *cluster) replaceOn() {
 	default:
 		r.counts.Additions++
 		r.added[b.id] = true
-		change = raftpb.ConfChange{Type: raftpb.ConfChangeAddLearnerNode, NodeID: b.id, Context: []byte(b.address)}
+		change = &raftpb.ConfChange{Type: raftpb.ConfChangeAddLearnerNode.Enum(), NodeId: new(b.id), Context: []byte(b.address)}
 	}
 	// An error says that another change is under way, or that the master does not lead.
 	_, err := at.replica.ProposeMember(at.now(), change)
-	r.logf("%s proposes %v of member %d: %v", at.address, change.Type, change.NodeID, err)
+	r.logf("%s proposes %v of member %d: %v", at.address, change.GetType(), change.GetNodeId(), err)
 	at.run()
 }
 
@@ -119,5 +119,5 @@ func (b *member) promote() {
 	if o := b.r.machines[id]; id == 0 || b.master == nil || o.id != id || !o.up || !o.ready {
 		return
 	}
-	_, _ = b.replica.ProposeMember(b.now(), raftpb.ConfChange{Type: raftpb.ConfChangeAddNode, NodeID: id, Context: []byte(b.r.machines[id].address)})
+	_, _ = b.replica.ProposeMember(b.now(), &raftpb.ConfChange{Type: raftpb.ConfChangeAddNode.Enum(), NodeId: new(id), Context: []byte(b.r.machines[id].address)})
 }

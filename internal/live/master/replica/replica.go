@@ -11,6 +11,7 @@ import (
 
 	"go.etcd.io/raft/v3"
 	"go.etcd.io/raft/v3/raftpb"
+	"google.golang.org/protobuf/proto"
 )
 
 // The default times. A dead leader is replaced after Election to 1.5 Election and a round of
@@ -28,7 +29,7 @@ type Config struct {
 	Election, Heartbeat time.Duration
 	Seed                uint64 // of the times at which a member campaigns
 	// Committed is called in Run with each entry that has become committed; nil for none.
-	Committed func(raftpb.Entry)
+	Committed func(*raftpb.Entry)
 	// Log takes raft's lines; nil drops them.
 	Log func(warn bool, text string)
 }
@@ -37,9 +38,9 @@ type Config struct {
 type Storage interface {
 	raft.Storage
 	// Save makes a term, a vote and entries durable.
-	Save(raftpb.HardState, []raftpb.Entry) error
+	Save(*raftpb.HardState, []*raftpb.Entry) error
 	// Install replaces everything by a snapshot. CanInstall reports whether it may be called.
-	Install(raftpb.Snapshot) error
+	Install(*raftpb.Snapshot) error
 	CanInstall() bool
 	// Commit notes that entries up to index are committed.
 	Commit(index uint64)
@@ -95,7 +96,7 @@ func New(cfg Config, storage Storage, now time.Duration) (*Replica, error) {
 	// begins to lead, so Run need not repeat them. DisableProposalForwarding: a follower's record
 	// would belong to a core that does not exist.
 	node, err := raft.NewRawNode(&raft.Config{
-		ID: cfg.ID, Storage: storage, Applied: hard.Commit,
+		ID: cfg.ID, Storage: storage, Applied: hard.GetCommit(),
 		ElectionTick: cfg.ticks(), HeartbeatTick: 2, CheckQuorum: true, PreVote: true,
 		MaxSizePerMsg: 4 << 20, MaxInflightMsgs: 256, DisableProposalForwarding: true, Logger: logger{cfg.Log},
 	})
@@ -103,7 +104,7 @@ func New(cfg Config, storage Storage, now time.Duration) (*Replica, error) {
 		return nil, err
 	}
 	r := &Replica{cfg: cfg, node: node, storage: storage, rng: rand.New(rand.NewPCG(cfg.Seed, cfg.ID)), voters: conf.Voters,
-		now: now, heard: now, term: hard.Term, committed: hard.Commit, probes: map[uint64]time.Duration{}, answered: map[uint64]time.Duration{}}
+		now: now, heard: now, term: hard.GetTerm(), committed: hard.GetCommit(), probes: map[uint64]time.Duration{}, answered: map[uint64]time.Duration{}}
 	if r.last, err = storage.LastIndex(); err != nil {
 		return nil, err
 	}
@@ -234,17 +235,17 @@ func (r *Replica) tickLeader() {
 }
 
 // Step takes in a message of another member.
-func (r *Replica) Step(now time.Duration, m raftpb.Message) {
+func (r *Replica) Step(now time.Duration, m *raftpb.Message) {
 	r.advance(now)
 	switch {
 	// The id belongs to another directory at the same address: see the package comment.
-	case m.To != r.cfg.ID:
+	case m.GetTo() != r.cfg.ID:
 		return
 	// It may not know that it was removed, and campaigns for ever.
-	case r.Removed(m.From):
+	case r.Removed(m.GetFrom()):
 		return
 	}
-	switch m.Type {
+	switch m.GetType() {
 	case raftpb.MsgVote, raftpb.MsgPreVote:
 		// A member without any entry has joined just now and does not know who the voters are.
 		if len(r.voters) == 0 {
@@ -258,7 +259,7 @@ func (r *Replica) Step(now time.Duration, m raftpb.Message) {
 	case raftpb.MsgHeartbeat:
 		// The leader counts entries that this member does not have: somebody has put an older copy of
 		// its directory back. Raft would panic.
-		if m.Commit > r.last {
+		if m.GetCommit() > r.last {
 			return
 		}
 	case raftpb.MsgSnap:
@@ -269,25 +270,25 @@ func (r *Replica) Step(now time.Duration, m raftpb.Message) {
 		return // these never come from another member
 	}
 	if r.soft.RaftState == raft.StateLeader {
-		r.answered[m.From] = r.now
+		r.answered[m.GetFrom()] = r.now
 	}
 	before := r.node.BasicStatus().HardState
 	_ = r.node.Step(m) // the errors say that the message is of no use
 	after := r.node.BasicStatus()
-	r.term = after.Term
+	r.term = after.GetTerm()
 	switch {
 	// Only what the present leader of the present term sends renews the promise. A late message of
 	// a former leader would keep the member from voting.
-	case (m.Type == raftpb.MsgApp || m.Type == raftpb.MsgHeartbeat || m.Type == raftpb.MsgSnap) && after.Lead == m.From && after.Term == m.Term:
+	case (m.GetType() == raftpb.MsgApp || m.GetType() == raftpb.MsgHeartbeat || m.GetType() == raftpb.MsgSnap) && after.Lead == m.GetFrom() && after.GetTerm() == m.GetTerm():
 		r.heard = r.now
 		r.wait()
 	// The other one had won its preliminary vote, too, and voted for itself. A member whose journal is
 	// too short does not get here: it loses its preliminary vote.
-	case m.Type == raftpb.MsgVoteResp && m.Reject && m.Term == after.Term && after.RaftState != raft.StateLeader:
+	case m.GetType() == raftpb.MsgVoteResp && m.GetReject() && m.GetTerm() == after.GetTerm() && after.RaftState != raft.StateLeader:
 		r.waitAfterSplit()
 	// A vote that has just been given makes room for the candidate: a campaign of this member now
 	// would only split the votes.
-	case m.Type == raftpb.MsgVote && after.Vote == m.From && (before.Vote != after.Vote || before.Term != after.Term):
+	case m.GetType() == raftpb.MsgVote && after.GetVote() == m.GetFrom() && (before.GetVote() != after.GetVote() || before.GetTerm() != after.GetTerm()):
 		r.wait()
 	}
 }
@@ -317,7 +318,7 @@ func (r *Replica) Propose(now time.Duration, data []byte) (index uint64, err err
 var ErrChanging = errors.New("another change of the masters is under way: try again")
 
 // ProposeMember proposes a change of the membership, one at a time.
-func (r *Replica) ProposeMember(now time.Duration, c raftpb.ConfChange) (index uint64, err error) {
+func (r *Replica) ProposeMember(now time.Duration, c *raftpb.ConfChange) (index uint64, err error) {
 	r.advance(now)
 	switch {
 	// Raft would replace the change by an empty entry.
@@ -443,7 +444,7 @@ func (r *Replica) ReportSnapshot(id uint64, arrived bool) {
 // A leader's entries travel while its own disk writes them: a follower's answer says nothing
 // about the leader's disk, and a commit needs a majority of disks, whichever these are. All
 // other messages are promises about the own disk, so they leave after the write.
-func (r *Replica) Run(send func(raftpb.Message)) error {
+func (r *Replica) Run(send func(*raftpb.Message)) error {
 	for r.node.HasReady() {
 		rd := r.node.Ready()
 		leads := r.node.BasicStatus().RaftState == raft.StateLeader
@@ -457,9 +458,10 @@ func (r *Replica) Run(send func(raftpb.Message)) error {
 			if err := r.storage.Install(rd.Snapshot); err != nil {
 				return err
 			}
-			r.voters = rd.Snapshot.Metadata.ConfState.Voters
-			r.committed = max(r.committed, rd.Snapshot.Metadata.Index)
-			r.last = rd.Snapshot.Metadata.Index
+			meta := rd.Snapshot.GetMetadata()
+			r.voters = meta.GetConfState().GetVoters()
+			r.last = meta.GetIndex()
+			r.committed = max(r.committed, r.last)
 			r.removed = r.storage.Removed(r.last)
 		}
 		if err := r.storage.Save(rd.HardState, rd.Entries); err != nil {
@@ -467,7 +469,7 @@ func (r *Replica) Run(send func(raftpb.Message)) error {
 		}
 		if n := len(rd.Entries); n > 0 {
 			// Equal already if this member has proposed them.
-			r.last = rd.Entries[n-1].Index
+			r.last = rd.Entries[n-1].GetIndex()
 		}
 		if !leads {
 			for _, m := range rd.Messages {
@@ -486,8 +488,8 @@ func (r *Replica) Run(send func(raftpb.Message)) error {
 
 // observe takes in changes of the term, of the leader and of the lease.
 func (r *Replica) observe(rd raft.Ready) {
-	if !raft.IsEmptyHardState(rd.HardState) && rd.HardState.Term > r.term {
-		r.term = rd.HardState.Term
+	if !raft.IsEmptyHardState(rd.HardState) && rd.GetTerm() > r.term {
+		r.term = rd.GetTerm()
 	}
 	if rd.SoftState != nil {
 		if led := r.soft.RaftState == raft.StateLeader; led != (rd.SoftState.RaftState == raft.StateLeader) {
@@ -515,25 +517,25 @@ func (r *Replica) observe(rd raft.Ready) {
 }
 
 // apply takes in a committed entry.
-func (r *Replica) apply(e raftpb.Entry) {
-	r.committed = max(r.committed, e.Index)
+func (r *Replica) apply(e *raftpb.Entry) {
+	r.committed = max(r.committed, e.GetIndex())
 	if r.cfg.Committed != nil {
 		r.cfg.Committed(e)
 	}
 	// Only a committed entry of the present term shows a leader which earlier entries are committed
 	// (raft, section 5.4.2).
-	if e.Term == r.term && r.soft.RaftState == raft.StateLeader {
+	if e.GetTerm() == r.term && r.soft.RaftState == raft.StateLeader {
 		r.caughtUp = true
 	}
-	if e.Type != raftpb.EntryConfChange {
+	if e.GetType() != raftpb.EntryConfChange {
 		return
 	}
-	var c raftpb.ConfChange
-	if c.Unmarshal(e.Data) != nil {
+	c := &raftpb.ConfChange{}
+	if proto.Unmarshal(e.Data, c) != nil {
 		return
 	}
 	r.voters = r.node.ApplyConfChange(c).Voters
-	r.removed = r.storage.Removed(e.Index)
+	r.removed = r.storage.Removed(e.GetIndex())
 	// Members learn with a later entry that the change is committed, and while no jobs are submitted
 	// there is none. A new voter that is started again before one comes takes itself for a learner,
 	// which never campaigns. If the leader is lost then, too, no member can lead, because the journals of
@@ -541,7 +543,7 @@ func (r *Replica) apply(e raftpb.Entry) {
 	// begins before a majority has it.
 	if r.soft.RaftState == raft.StateLeader && r.node.Propose(nil) == nil {
 		r.last++
-		r.change, r.changed = r.last, c.NodeID
+		r.change, r.changed = r.last, c.GetNodeId()
 	}
 }
 

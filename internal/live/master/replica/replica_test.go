@@ -20,8 +20,8 @@ type group struct {
 	t       *testing.T
 	now     time.Duration
 	members []*peer
-	queue   []raftpb.Message
-	lost    func(raftpb.Message) bool // nil loses nothing
+	queue   []*raftpb.Message
+	lost    func(*raftpb.Message) bool // nil loses nothing
 }
 
 // peer is a member with its disk. trace notes, in order, the votes that it has saved and the messages
@@ -39,11 +39,11 @@ type peer struct {
 }
 
 // Save implements Storage, and notes the call.
-func (p *peer) Save(hard raftpb.HardState, entries []raftpb.Entry) error {
+func (p *peer) Save(hard *raftpb.HardState, entries []*raftpb.Entry) error {
 	if p.fail != nil {
 		return p.fail
 	}
-	if hard.Vote != 0 {
+	if hard.GetVote() != 0 {
 		p.trace = append(p.trace, "save vote")
 	}
 	return p.store.Save(hard, entries)
@@ -56,7 +56,7 @@ type storage struct {
 }
 
 // Save implements Storage.
-func (s storage) Save(hard raftpb.HardState, entries []raftpb.Entry) error {
+func (s storage) Save(hard *raftpb.HardState, entries []*raftpb.Entry) error {
 	return s.p.Save(hard, entries)
 }
 
@@ -96,8 +96,8 @@ func (p *peer) crash() {
 }
 
 func (p *peer) run() {
-	err := p.r.Run(func(m raftpb.Message) {
-		p.trace = append(p.trace, "send "+m.Type.String())
+	err := p.r.Run(func(m *raftpb.Message) {
+		p.trace = append(p.trace, "send "+m.GetType().String())
 		p.g.queue = append(p.g.queue, m)
 	})
 	if err != nil {
@@ -122,7 +122,7 @@ func (g *group) deliver() {
 	for len(g.queue) > 0 {
 		m := g.queue[0]
 		g.queue = g.queue[1:]
-		if to := g.members[(m.To-1)%3]; !to.stops && (g.lost == nil || !g.lost(m)) {
+		if to := g.members[(m.GetTo()-1)%3]; !to.stops && (g.lost == nil || !g.lost(m)) {
 			to.r.Step(g.now, m)
 			to.run()
 		}
@@ -162,8 +162,8 @@ func (g *group) propose(p *peer, data string) {
 }
 
 // cutOff loses all messages from and to a member.
-func cutOff(p *peer) func(raftpb.Message) bool {
-	return func(m raftpb.Message) bool { return m.To == p.id || m.From == p.id }
+func cutOff(p *peer) func(*raftpb.Message) bool {
+	return func(m *raftpb.Message) bool { return m.GetTo() == p.id || m.GetFrom() == p.id }
 }
 
 // TestVoteIsDurable votes, and the machine crashes at once. The vote must be on the disk before the
@@ -172,7 +172,7 @@ func TestVoteIsDurable(t *testing.T) {
 	g := newGroup(t)
 	p := g.members[2]
 	g.now = 2 * time.Second // no promise to an earlier leader holds
-	p.r.Step(g.now, raftpb.Message{Type: raftpb.MsgVote, From: 1, To: 3, Term: 5, Index: 100, LogTerm: 4})
+	p.r.Step(g.now, &raftpb.Message{Type: raftpb.MsgVote.Enum(), From: new(uint64(1)), To: new(uint64(3)), Term: new(uint64(5)), Index: new(uint64(100)), LogTerm: new(uint64(4))})
 	p.run()
 	if want := []string{"save vote", "send MsgVoteResp"}; !slices.Equal(p.trace, want) {
 		t.Fatalf("the member does %q, want %q", p.trace, want)
@@ -181,10 +181,10 @@ func TestVoteIsDurable(t *testing.T) {
 	p.start()
 	g.now += 2 * time.Second
 	g.queue = nil
-	p.r.Step(g.now, raftpb.Message{Type: raftpb.MsgVote, From: 2, To: 3, Term: 5, Index: 100, LogTerm: 4})
+	p.r.Step(g.now, &raftpb.Message{Type: raftpb.MsgVote.Enum(), From: new(uint64(2)), To: new(uint64(3)), Term: new(uint64(5)), Index: new(uint64(100)), LogTerm: new(uint64(4))})
 	p.run()
 	for _, m := range g.queue {
-		if m.Type == raftpb.MsgVoteResp && !m.Reject {
+		if m.GetType() == raftpb.MsgVoteResp && !m.GetReject() {
 			t.Errorf("it votes again in term 5, for another member: %v", m)
 		}
 	}
@@ -199,7 +199,7 @@ func TestFailedSync(t *testing.T) {
 	p := g.members[2]
 	g.now = 2 * time.Second
 	p.fail = errors.New("the disk is broken")
-	p.r.Step(g.now, raftpb.Message{Type: raftpb.MsgVote, From: 1, To: 3, Term: 5, Index: 100, LogTerm: 4})
+	p.r.Step(g.now, &raftpb.Message{Type: raftpb.MsgVote.Enum(), From: new(uint64(1)), To: new(uint64(3)), Term: new(uint64(5)), Index: new(uint64(100)), LogTerm: new(uint64(4))})
 	if p.run(); !p.stops || len(g.queue) > 0 {
 		t.Errorf("without a durable vote it sends %v; it ends: %v", g.queue, p.stops)
 	}
@@ -257,9 +257,9 @@ func TestVotesWait(t *testing.T) {
 	voter, other := g.members[l.id%3], g.members[(l.id+1)%3]
 	vote := func() bool {
 		g.queue = nil
-		voter.r.Step(g.now, raftpb.Message{Type: raftpb.MsgVote, From: other.id, To: voter.id, Term: voter.r.Term() + 1, Index: 1000, LogTerm: 1000})
+		voter.r.Step(g.now, &raftpb.Message{Type: raftpb.MsgVote.Enum(), From: new(other.id), To: new(voter.id), Term: new(voter.r.Term() + 1), Index: new(uint64(1000)), LogTerm: new(uint64(1000))})
 		voter.run()
-		return slices.ContainsFunc(g.queue, func(m raftpb.Message) bool { return m.Type == raftpb.MsgVoteResp && !m.Reject })
+		return slices.ContainsFunc(g.queue, func(m *raftpb.Message) bool { return m.GetType() == raftpb.MsgVoteResp && !m.GetReject() })
 	}
 	if vote() {
 		t.Error("it votes while it hears a leader")
@@ -323,9 +323,9 @@ func TestLateRefusal(t *testing.T) {
 		// lost hears of the leader of the next term, for whom the third member has voted, and then of that vote.
 		lost, third := rest[0], rest[1]
 		term := lost.r.Term() + 1
-		lost.r.Step(g.now, raftpb.Message{Type: raftpb.MsgHeartbeat, From: old.id, To: lost.id, Term: term})
+		lost.r.Step(g.now, &raftpb.Message{Type: raftpb.MsgHeartbeat.Enum(), From: new(old.id), To: new(lost.id), Term: new(term)})
 		lost.run()
-		lost.r.Step(g.now, raftpb.Message{Type: raftpb.MsgVoteResp, From: third.id, To: lost.id, Term: term, Reject: true})
+		lost.r.Step(g.now, &raftpb.Message{Type: raftpb.MsgVoteResp.Enum(), From: new(third.id), To: new(lost.id), Term: new(term), Reject: new(true)})
 		lost.run()
 		g.queue = nil
 		heard := g.now
@@ -423,7 +423,7 @@ func (p *peer) forget() {
 }
 
 // change commits a change of the membership.
-func (g *group) change(c raftpb.ConfChange) {
+func (g *group) change(c *raftpb.ConfChange) {
 	g.t.Helper()
 	l := g.leader()
 	if _, err := l.r.ProposeMember(g.now, c); err != nil {
@@ -452,7 +452,7 @@ func TestLostDirectory(t *testing.T) {
 	// Without the leader only the follower without the entry is left, which must not lead.
 	g.pass(10 * time.Second)
 	term := other.r.Term()
-	lost.r.Step(g.now, raftpb.Message{Type: raftpb.MsgVote, From: other.id, To: former, Term: term + 1, Index: 1, LogTerm: 1})
+	lost.r.Step(g.now, &raftpb.Message{Type: raftpb.MsgVote.Enum(), From: new(other.id), To: new(former), Term: new(term + 1), Index: new(uint64(1)), LogTerm: new(uint64(1))})
 	lost.run()
 	if other.r.Leads() || len(lost.trace) > 0 || lost.r.Term() > 1 {
 		t.Fatalf("the other one leads: %v; the member that has forgotten sends %q and is in term %d", other.r.Leads(), lost.trace, lost.r.Term())
@@ -483,15 +483,15 @@ func TestLostDirectory(t *testing.T) {
 
 // replace removes a member, adds another one, and waits until it votes.
 func (g *group) replace(former uint64, p *peer) {
-	g.change(raftpb.ConfChange{Type: raftpb.ConfChangeRemoveNode, NodeID: former})
-	g.change(raftpb.ConfChange{Type: raftpb.ConfChangeAddLearnerNode, NodeID: p.id})
+	g.change(&raftpb.ConfChange{Type: raftpb.ConfChangeRemoveNode.Enum(), NodeId: new(former)})
+	g.change(&raftpb.ConfChange{Type: raftpb.ConfChangeAddLearnerNode.Enum(), NodeId: new(p.id)})
 	for range 100 {
 		g.snapshots()
 		if g.pass(50 * time.Millisecond); g.leader().r.CaughtUp() == p.id {
 			if p.r.Last() == 0 {
 				g.t.Fatalf("member %d has no entry and is to vote", p.id)
 			}
-			g.change(raftpb.ConfChange{Type: raftpb.ConfChangeAddNode, NodeID: p.id})
+			g.change(&raftpb.ConfChange{Type: raftpb.ConfChangeAddNode.Enum(), NodeId: new(p.id)})
 			return
 		}
 	}
@@ -541,13 +541,13 @@ func TestRemoved(t *testing.T) {
 	l := g.leader()
 	away := g.members[l.id%3]
 	g.lost = cutOff(away)
-	g.change(raftpb.ConfChange{Type: raftpb.ConfChangeRemoveNode, NodeID: away.id})
+	g.change(&raftpb.ConfChange{Type: raftpb.ConfChangeRemoveNode.Enum(), NodeId: new(away.id)})
 	g.pass(5 * time.Second)
 	l = g.leader()
 	term := l.r.Term()
 	g.lost = nil
 	g.pass(5 * time.Second)
-	l.r.Step(g.now, raftpb.Message{Type: raftpb.MsgVote, From: away.id, To: l.id, Term: term + 5, Index: 100, LogTerm: 100, Context: []byte(transferContext)})
+	l.r.Step(g.now, &raftpb.Message{Type: raftpb.MsgVote.Enum(), From: new(away.id), To: new(l.id), Term: new(term + 5), Index: new(uint64(100)), LogTerm: new(uint64(100)), Context: []byte(transferContext)})
 	l.run()
 	if !l.r.Removed(away.id) || l.r.Term() != term || !l.r.Leads() {
 		t.Errorf("removed: %v, term %d after %d, leads: %v", l.r.Removed(away.id), l.r.Term(), term, l.r.Leads())
@@ -557,8 +557,8 @@ func TestRemoved(t *testing.T) {
 // TestMayRemove asks a leader that has heard of no member yet, of all, and of one of two others, whether a member may go.
 func TestMayRemove(t *testing.T) {
 	g := newGroup(t)
-	g.lost = func(m raftpb.Message) bool {
-		return m.Type == raftpb.MsgAppResp || m.Type == raftpb.MsgHeartbeatResp
+	g.lost = func(m *raftpb.Message) bool {
+		return m.GetType() == raftpb.MsgAppResp || m.GetType() == raftpb.MsgHeartbeatResp
 	}
 	var at *peer
 	for range 200 {

@@ -59,7 +59,7 @@ func dueText(j *slotwisev1.JobStatus) string {
 	switch {
 	case at == 0:
 		return ""
-	// A failed job did not meet its deadline, and it did not just miss it.
+	// A failed job has no result, early or late.
 	case j.EndedMs != 0 && j.State != slotwisev1.JobState_JOB_STATE_SUCCEEDED:
 		return clock(at)
 	case j.EndedMs > at:

@@ -128,7 +128,7 @@ func listFormats(w io.Writer, asJSON bool) error {
 		if err != nil {
 			return err
 		}
-		// A list of ten pages with their text would be a book.
+		// A list has the titles alone.
 		p.Text = ""
 		list = append(list, p)
 	}

@@ -47,7 +47,7 @@ func init() {
 	ls := &fsCommand{flags: []string{"-C", "-d", "-h", "-q", "-R", "-t", "-S", "-r"}, refused: []string{"-u", "-e"}, usage: "[-C] [-d] [-h] [-q] [-R] [-t] [-S] [-r] [PATH...]", run: (*fsCall).ls}
 	// Trash is not kept, as in Hadoop without fs.trash.interval, so -skipTrash changes nothing.
 	rm := &fsCommand{flags: []string{"-f", "-r", "-R", "-skipTrash", "-safely"}, min: 1, usage: "[-f] [-r|-R] [-skipTrash] [-safely] SRC...", run: (*fsCall).rm}
-	// -x leaves out snapshots, of which no storage here has any.
+	// -x leaves out snapshots, which no listing has.
 	du := &fsCommand{flags: []string{"-s", "-h", "-v", "-x"}, usage: "[-s] [-h] [-v] [-x] PATH...", run: (*fsCall).du}
 	// Scripts call these after each copy; see accept.
 	accept := &fsCommand{flags: []string{"-R"}, min: 2, usage: "[-R] VALUE PATH...", run: (*fsCall).accept}
@@ -546,7 +546,7 @@ func (c *fsCall) putOne(source string, dst *location, many bool) error {
 		}
 		return c.write(to, c.input(), c.has("-f"))
 	}
-	// A source of put is never a pattern and never remote, unless the shell has expanded one.
+	// A source of put is a local name; a pattern has been expanded by the shell.
 	local := &location{typed: source, fs: storage.Local{}, path: localPath(source)}
 	to, err := c.destination(dst, local.base(), many)
 	if err != nil {
@@ -703,7 +703,7 @@ func (c *fsCall) get() error {
 	}
 	dst := &location{typed: typed, fs: storage.Local{}, path: localPath(typed)}
 	c.each(sources, func(e entry) error {
-		// For each source again: the first one may make the destination a directory.
+		// For each source again, because the copy of the first one may have made the destination.
 		to, err := c.destination(dst, e.base(), len(sources) > 1)
 		if err != nil {
 			// The error is about the destination, so the message names it and not the source.

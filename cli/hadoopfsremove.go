@@ -24,8 +24,6 @@ func (c *fsCall) rm() error {
 	recursive := c.has("-r") || c.has("-R")
 	c.each(c.args, func(e entry) error {
 		if e.Dir && !recursive {
-			// -f is for files that are missing, also for files that another process has removed after
-			// expand.
 			return errIsDir
 		}
 		if err := c.keepsRoot(e.location); err != nil {
@@ -37,6 +35,7 @@ func (c *fsCall) rm() error {
 			}
 		}
 		err := c.remove(e, recursive)
+		// Another process may have removed the file after expand has found it.
 		if errors.Is(err, fs.ErrNotExist) && c.has("-f") {
 			return nil
 		}

@@ -373,8 +373,7 @@ func (j *hadoopStreamingJob) copyIn(path string, archive bool, name string) (str
 		if clusterAddress() != "" {
 			return "", errors.New("is a directory; a cluster gets directories as archives (-archives)")
 		}
-		// Only of a local directory: -files has no directories of other storages under Hadoop either.
-		return to, os.CopyFS(to, os.DirFS(l.path))
+		return to, copyDirectory(l, to)
 	}
 	// Executable for all: mappers are shipped as files, and a storage such as S3 keeps no mode.
 	if err := j.copyFile(l, to, 0o555); err != nil {
@@ -388,6 +387,15 @@ func (j *hadoopStreamingJob) copyIn(path string, archive bool, name string) (str
 		return dir, stream.Unpack(to, dir, filepath.Base(path))
 	}
 	return to, nil
+}
+
+// copyDirectory copies a local directory that is shipped. The path of another storage is no local
+// path, and must not lead to a directory of this machine that happens to have the name.
+func copyDirectory(l *location, to string) error {
+	if _, local := l.fs.(storage.Local); !local {
+		return errors.New("is a directory of a storage; ship its files, or an archive of it (-archives)")
+	}
+	return os.CopyFS(to, os.DirFS(l.path))
 }
 
 // clusterAddress returns the address of the cluster's master, "" for this process.

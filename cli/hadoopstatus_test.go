@@ -97,3 +97,19 @@ func TestGivenSettings(t *testing.T) {
 		g.Settings = []hadoop.Setting{{Name: "from", Value: "option"}}
 	}
 }
+
+// A directory of another storage is not shipped from the directory of this machine that has its name.
+func TestShippedDirectoryIsLocal(t *testing.T) {
+	dir := t.TempDir()
+	t.Chdir(dir)
+	if err := os.MkdirAll("bucket/jars", 0o777); err != nil {
+		t.Fatal(err)
+	}
+	remote := struct{ storage.FS }{}
+	if err := copyDirectory(&location{fs: remote, path: "bucket/jars"}, filepath.Join(dir, "to")); err == nil {
+		t.Error("the local directory was shipped")
+	}
+	if err := copyDirectory(&location{fs: storage.Local{}, path: "bucket/jars"}, filepath.Join(dir, "to")); err != nil {
+		t.Error(err)
+	}
+}

@@ -35,7 +35,7 @@ func newMan(s *setup) *cobra.Command {
 
 // writeManPages writes the pages of c and of all its subcommands.
 func writeManPages(c *cobra.Command, dir string) error {
-	// cobra's own two commands have texts of cobra's, in Markdown.
+	// The texts of these two are cobra's.
 	if c.Hidden || c.Name() == "help" || c.Name() == "completion" {
 		return nil
 	}

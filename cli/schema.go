@@ -90,7 +90,7 @@ func printSchema(w io.Writer, s *input.Schema, files bool) error {
 		if f.Guessed {
 			guessed = f.Format
 		}
-		// Empty files have no columns, and lack none of the others' either.
+		// An empty file has no columns, and lacks none.
 		if len(f.Columns)+len(f.InPath) > 0 {
 			withColumns++
 		}

@@ -228,8 +228,7 @@ func printSizing(w io.Writer, s *search.Sizing, goal string) error {
 		if x.Met {
 			met = "met"
 		}
-		// A size that fails, such as one whose nodes have no slots for reduces, is shown and does not
-		// end the search.
+		// A size that fails is shown and does not end the search.
 		if x.Error != "" {
 			value, met = "-", "failed"
 		}

@@ -166,8 +166,8 @@ func addChange(c *cobra.Command, verb string, change func(ctx context.Context, u
 // jobLike matches the ids of jobs and chains.
 var jobLike = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(j|chain-)[0-9]+$`) })
 
-// changeEach calls change for each id, also after an error. The error names the id if there
-// are several.
+// changeEach calls change for each id, also after an error. The error names the id if there are
+// several. It works on one id after the other, so that the lines have the order of the ids.
 func changeEach(ids []string, change func(id string) error) error {
 	if len(ids) == 1 {
 		return change(ids[0])

@@ -227,7 +227,9 @@ func (s *setup) renameHelp(root *cobra.Command) {
 	}
 }
 
-// renameMessage does for an error's text what renameHelp does for help.
+// renameMessage does for an error's text what renameHelp does for help. It is called for the one
+// error that is printed, since a message is written by packages that do not know the program's
+// name.
 func (s *setup) renameMessage(text string) string {
 	if s.program == product || !strings.Contains(text, product+" ") {
 		return text
@@ -235,7 +237,8 @@ func (s *setup) renameMessage(text string) string {
 	return commandLine().ReplaceAllString(text, s.program+" $1")
 }
 
-// ownPolicies returns the names of the policies that the program adds.
+// ownPolicies returns the names of the policies that the program adds. Without any, the help says
+// nothing of policies.
 func (s *setup) ownPolicies() (names []string) {
 	for _, t := range s.tables {
 		for _, r := range t.Policies {

@@ -18,7 +18,8 @@ import (
 	"github.com/slotwise/slotwise/internal/live/local"
 )
 
-// The exit statuses.
+// The exit statuses. Shells use 2 for wrong usage, too, and 128 + n for the end by signal n.
+// Documents and scripts of users name these numbers, so a new kind of failure gets one of them.
 const (
 	exitOK          = 0
 	exitFailed      = 1

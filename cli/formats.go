@@ -69,7 +69,8 @@ type formatPage struct {
 	Text  string `json:"text,omitempty"`
 }
 
-// readFormat returns a page with its text as a terminal shows it.
+// readFormat returns a page with its text as a terminal shows it. The pages are Markdown that reads
+// well as text; only links need a change.
 func readFormat(name string) (formatPage, error) {
 	text, err := fs.ReadFile(docs.Formats(), name+".md")
 	if err != nil {

@@ -79,8 +79,9 @@ A removed master that runs ends by itself.`, func(r *slotwisev1.ChangeMastersReq
 	return c
 }
 
-// newChangeMasters returns masters add or masters remove. fill sets the request and returns the text
-// to print after the change.
+// newChangeMasters returns masters add or masters remove. fill sets the request and returns the
+// text to print after the change. A change is an entry of the masters' journal, so it needs the
+// majority of the masters.
 func newChangeMasters(name, long string, fill func(r *slotwisev1.ChangeMastersRequest, address string) string) *cobra.Command {
 	c := &cobra.Command{
 		Use:     name + " HOST:PORT",

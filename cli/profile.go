@@ -147,7 +147,8 @@ func (f *profileFlags) check(ctx context.Context, p *program, inputs []string) e
 	return checkResult("--output", out, f.run.overwrite)
 }
 
-// write writes the output file atomically.
+// write writes the output file atomically, when all runs have ended: a profile of some of the runs
+// would look like any other.
 func (f *profileFlags) write(list []workload.Profile) error {
 	return writeFile(f.run.output, 0o644, f.run.overwrite, func(w io.Writer) error { return workload.WriteProfiles(w, list) })
 }

@@ -89,7 +89,8 @@ func checkInterval(every time.Duration) error {
 // load records the use of a cluster while top watches it. Values are counts, the oldest first.
 type load struct{ maps, reduces, waiting []float64 }
 
-// add appends the running and waiting tasks of a snapshot.
+// add appends the running and waiting tasks of a snapshot. Running tasks are summed over the
+// workers, where each counts once: a chain repeats the counts of its jobs.
 func (l *load) add(s *snapshot) {
 	var maps, reduces, waiting int32
 	for _, n := range s.nodes {

@@ -367,7 +367,8 @@ func bestPair(pairs []collect.Pair, o search.Objective) (best *collect.Pair) {
 }
 
 // beyondDoubt returns 1 if the policy of a pair is better than its baseline, or worse, beyond
-// doubt: the interval excludes equality, also after the correction for all comparisons.
+// doubt: the interval excludes equality, also after the correction for all comparisons. A measure
+// that the table does not know decides nothing.
 func beyondDoubt(p *collect.Pair, better bool) int {
 	m, err := collect.FindMeasure(p.Measure)
 	// Holm's correction, because with 20 comparisons one would be significant by chance.

@@ -421,7 +421,8 @@ func (w *yarnWait) joined(ctx context.Context, n int) error {
 	}
 }
 
-// pause waits a moment between two looks at a cluster. It returns an error if ctx ends.
+// pause waits a moment between two looks at a cluster. It returns an error if ctx ends. Half a
+// second is short for a user who watches and long for YARN.
 func pause(ctx context.Context) error {
 	select {
 	case <-time.After(500 * time.Millisecond):

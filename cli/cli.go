@@ -32,8 +32,8 @@
 // To add a command: write a function newX that returns a cobra.Command with Use, Short, Long, Example and
 // Args, and add a row to commandGroups in root.go. A command that asks a master is completed by
 // newUserCommand, which brings the flags of the connection, settings from files and the
-// environment, and errors in words for users. A test parses the flags of each example, and
-// testdata/script/help.txt has the help texts.
+// environment, and errors in words for users. The section on tests says what else
+// a new command needs.
 //
 // To add a flag to run or submit: programs of mapreduce.Main should have most flags, too, so
 // look first whether it belongs into package feature (DataFlags, LocalFlags, DeclareRequest). Any
@@ -46,6 +46,16 @@
 // To add a JSON document: call addPrint, and print one object or one array with encode. Answers of a
 // master are printed by printMessage from the .proto file, so a field that is added there
 // appears without a change here. Scripts read the keys: one that exists keeps its name.
+//
+// # Tests
+//
+// A script of testdata/script is a user at a shell: it starts masters and workers, runs commands,
+// compares outputs and statuses, interrupts and kills. SLOTWISE_REWRITE=1 writes what cmp compares
+// with anew, such as the help texts in help.txt; read the difference before you keep it.
+// TestExamplesAreValid parses the flags of each example. TestForeignText runs every command over
+// names and files that hold control characters, and fails for a command without a row in its table.
+// Tests with "real" or the name of a tool in their file's name compare with Hadoop, mrjob or Luigi
+// and skip themselves where those are not installed.
 //
 // # Text of others
 //

@@ -19,7 +19,7 @@ import (
 )
 
 // The exit statuses. Shells use 2 for wrong usage, too, and 128 + n for the end by signal n.
-// Documents and scripts of users name these numbers, so a new kind of failure gets one of them.
+// Documents and scripts of users name these numbers, so a new kind of failure gets an old number.
 const (
 	exitOK          = 0
 	exitFailed      = 1

@@ -32,8 +32,8 @@
 // To add a command: write a function newX that returns a cobra.Command with Use, Short, Long, Example and
 // Args, and add a row to commandGroups in root.go. A command that asks a master is completed by
 // newUserCommand, which brings the flags of the connection, settings from files and the
-// environment, and errors in words for users. The section on tests says what else
-// a new command needs.
+// environment, and errors in words for users. The section on tests has the rest
+// of the steps.
 //
 // To add a flag to run or submit: programs of mapreduce.Main should have most flags, too, so
 // look first whether it belongs into package feature (DataFlags, LocalFlags, DeclareRequest). Any

@@ -12,6 +12,8 @@ import (
 // the order of their encodings.
 //
 // A codec that is not fit for every key, or for no value at all, is a [Limited] one.
+// All tasks of a process share a codec, which must be safe for concurrent use. As keys, equal values must
+// have equal encodings in every process that runs the program.
 type Codec[T any] interface {
 	// Append appends the encoding of v to b. For a value without an encoding it panics with
 	// [Permanent](err); the job then fails with err.

@@ -38,6 +38,7 @@ func (e *Emitter) BlockLines(n int) { e.task.t.BlockLines = int64(n) }
 func (e *Emitter) Task() *Task { return e.task }
 
 // Task describes the task that a mapper or reducer runs in.
+// A Task is valid until the end of its attempt.
 type Task struct{ t *engine.Task }
 
 // JobName returns the job's name.

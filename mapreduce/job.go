@@ -11,6 +11,9 @@ import (
 // Job is a program: what to do with each record, not where the records are or
 // how many machines there are (that is [Options]). A Job is not changed once
 // it runs and may be run many times.
+// Tasks of one process call its functions at the same time. Mapper, Reducer and Combiner make a new value for
+// each task; Partitioner and SameGroup must be safe for concurrent use, and the same arguments must always
+// give the same answer.
 type Job struct {
 	// Name is for people: progress, logs, history.
 	Name string
@@ -79,6 +82,7 @@ type Source struct {
 }
 
 // Fold is an associative operation on the integers of equal keys.
+// Sum wraps around at the ends of int64, so sums modulo 2^64 are possible and overflows are not found.
 type Fold uint8
 
 // The folds. A job with a fold emits values by [Emitter.Add] and decodes them by [Int64].

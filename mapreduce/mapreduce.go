@@ -96,4 +96,5 @@ type Finisher interface {
 
 // Partitioner returns the number of the reduce, 0 to n-1, that gets a key. It must
 // return the same number each time for the same key and n.
+// It must not keep or change the key.
 type Partitioner func(key []byte, n int) int

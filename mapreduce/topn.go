@@ -25,6 +25,7 @@ import (
 // For the N first values of the whole input, Key is [NoneCode] and the map emits by PutValue.
 // Values that Compare finds equal are in the order of their encodings, so the result is the same
 // in every run; equal values with equal encodings are kept as often as they occur.
+// All tasks of a process call Compare at the same time, so it must change nothing.
 type TopN[K, V any] struct {
 	Key     Codec[K]
 	Value   Codec[V]

@@ -113,7 +113,7 @@ func (s *Results) findFigures() error {
 }
 
 // record is a row of a CSV file by the names of its columns.
-// It is valid until the next row, whose fields take the same memory.
+// It is valid until the next row is read. Texts taken from it stay valid.
 type record struct {
 	columns map[string]int
 	fields  []string
@@ -271,7 +271,7 @@ func (s *Results) Attempts(_ context.Context, id string) (list []source.Attempt,
 		if err != nil {
 			return fmt.Errorf("attempt %q: %q is no number", cut(r.text("attempt"), 40), cut(parts[1], 40))
 		}
-		// Clones, because the reader reuses the memory of a row for the next one.
+		// Clones, because a field is a part of its row's text, and would keep the whole row in memory.
 		a := source.Attempt{ID: id + "_" + rest, Kind: 'm', Task: int32(task), State: strings.Clone(r.text("outcome")), Node: strings.Clone(r.text("node")), Level: strings.Clone(r.text("locality")),
 			Speculative: r.text("copy") == "true", Started: r.moment("started_s"), Ended: r.moment("left_s"), OutputBytes: int64(r.number("bytes"))}
 		// Reduces have no locality; the file has a word for them nevertheless.

@@ -72,6 +72,7 @@ func (c *Cluster) Start(name string, args ...string) *Process {
 		p.Cmd.Wait() // the status is in Cmd.ProcessState
 		close(p.gone)
 	}()
+	// Logs are long, so only a failed test prints them.
 	c.T.Cleanup(func() {
 		p.Kill()
 		if c.T.Failed() {

@@ -31,6 +31,8 @@ func (f *FS) Open(ctx context.Context, path string) (storage.File, error) {
 	if err != nil {
 		return nil, err
 	}
+	// Optional interfaces of the file below are hidden, so callers use the plain reads, which can be made to
+	// fail.
 	return &faultyFile{File: file, fs: f, path: path}, nil
 }
 

@@ -51,6 +51,7 @@ func (f *forwarder) serve() {
 // because a DataNode that is refused sleeps for five seconds.
 func (f *forwarder) connect(in net.Conn) {
 	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(f.from)}}
+	// Until close, which makes keep return false: a NameNode that never starts must not leave this goroutine.
 	for f.keep(in) {
 		out, err := dialer.Dial("tcp4", f.to)
 		if err != nil {

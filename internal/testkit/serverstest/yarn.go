@@ -99,6 +99,7 @@ func (y *YARN) start(ctx context.Context, jars string, nodeManagers int, setting
 			"yarn.service.am-resource.memory": "384",
 			"yarn.service.am.java.opts":       "-Xmx192m -XX:+UseSerialGC -XX:TieredStopAtLevel=1",
 		}
+		// Fixed ports, because the defaults of two tests that run at the same time would collide.
 		for i, name := range []string{"address", "scheduler.address", "resource-tracker.address", "admin.address", "webapp.address"} {
 			conf["yarn.resourcemanager."+name] = fmt.Sprintf("127.0.0.1:%d", ports[i])
 		}
@@ -121,6 +122,7 @@ func (y *YARN) start(ctx context.Context, jars string, nodeManagers int, setting
 		return err
 	}
 	for i := range nodeManagers {
+		// The address of a DataNode, so that YARN can place containers beside blocks.
 		host := y.HDFS.Hosts[i]
 		dir := filepath.Join(y.Dir, host)
 		err := y.configure(dir, site(map[string]string{

@@ -90,6 +90,7 @@ func (r *run) twoWriters(e storage.Editor) {
 	if got := r.read(p); got != "second, and more" {
 		r.Errorf("after the second writer's commit the file has %q", got)
 	}
+	// Discard must remove the temporary file of this writer only.
 	third, fourth := r.begin(e, p, "third"), r.begin(e, p, "fourth")
 	r.must(third.Discard())
 	r.must(fourth.Commit())
@@ -113,6 +114,7 @@ func (r *run) newOnly(e storage.Editor) {
 		writers = append(writers, w)
 	}
 	r.must(writers[0].Commit())
+	// The check at CreateFile is not enough: both writers found no file then.
 	r.wants(writers[1].Commit(), fs.ErrExist, "a second new file of the same name")
 	_ = writers[1].Discard() // Commit has ended the writer
 	if got := r.read(p); got != "first" {
@@ -130,6 +132,8 @@ func (r *run) removeOne(e storage.Editor) {
 	r.wants(e.RemoveOne(r.ctx, dir, true), fs.ErrNotExist, "removing a missing directory")
 	r.must(e.MakeDir(r.ctx, dir))
 	r.write(e, file, "precious")
+	// hadoop fs -rmdir relies on this error. On S3 a directory is a prefix, and only a look for objects below
+	// finds out.
 	r.wants(e.RemoveOne(r.ctx, dir, true), syscall.ENOTEMPTY, "removing a directory that is not empty")
 	if err := e.RemoveOne(r.ctx, dir, false); err == nil {
 		r.Error("a directory that is not empty was removed as a file")

@@ -80,6 +80,7 @@ func (r *randomRun) step(n int) {
 		r.jobs = append(r.jobs, j)
 	case kind == 1:
 		r.log += "\nsweep"
+		// By a clock that far ahead all stagings have expired, and the sweep removes them under their jobs.
 		if r.rng.IntN(4) == 0 {
 			r.log += " everything"
 			r.m = r.m.Restart(storage.SharedTTL + time.Hour)
@@ -88,6 +89,7 @@ func (r *randomRun) step(n int) {
 			r.Errorf("sweeping: %v", err)
 		}
 	default:
+		// Any of the jobs and not the oldest: commits of several jobs interleave.
 		i := r.rng.IntN(len(r.jobs))
 		if ended := r.end(r.jobs[i], kind == 2); ended {
 			r.jobs = append(r.jobs[:i], r.jobs[i+1:]...)
@@ -173,6 +175,7 @@ func (r *randomRun) allowed(got map[string]string) bool {
 
 func (r *randomRun) check() {
 	got, err := read(r.m)
+	// Between two renames a reader must wait and sees no wrong output.
 	if r.target.ErrPublishing != nil && errors.Is(err, r.target.ErrPublishing) {
 		return
 	}

@@ -16,6 +16,7 @@ func (r *run) staging() {
 	r.put(s, "part-0", "a")
 	r.put(s, "sub/part-1", "b")
 	r.put(s, "empty", "")
+	// A writer that is not committed in time, as of an attempt that another one has overtaken.
 	late := r.open(s, "part-2", "late")
 	if _, err := r.fs.Stat(r.ctx, r.out); !errors.Is(err, fs.ErrNotExist) {
 		r.Errorf("the output is visible before its commit: %v", err)
@@ -43,6 +44,7 @@ func (r *run) attempts() {
 	}
 	r.wants(b.Commit(), fs.ErrClosed, "second Commit of a file")
 	r.must(dropped.Discard())
+	// Twice: a deferred Discard follows each Commit and each Discard.
 	r.must(dropped.Discard())
 	r.must(s.Commit(r.ctx))
 	r.want(map[string]string{storage.SuccessFile: "", "part": "bb+"})
@@ -99,6 +101,7 @@ func (r *run) race() {
 	r.put(a, "x", "a")
 	r.put(b, "x", "b")
 	r.must(a.Commit(r.ctx))
+	// Twice: the first refusal must not have used up the staging, which the master still has to abort.
 	for range 2 {
 		r.wants(r.reopen("b").Commit(r.ctx), fs.ErrExist, "commit over the first one's output")
 	}
@@ -150,6 +153,7 @@ func (r *run) fence() {
 	token := storage.NewToken()
 	r.stageShared(token, storage.ReplaceNothing)
 	a, b := r.reopen(token), r.reopen(token)
+	// Two kinds of late writers: of another process, and of the process that commits.
 	frozen, early := r.open(a, "sub/part", "frozen"), r.open(b, "sub/part", "early")
 	other, longer := r.open(a, "part", "other"), r.open(a, "sub/part-1", "longer")
 	// It commits while the frozen attempt's file is complete and only its Commit is missing.

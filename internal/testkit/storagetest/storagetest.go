@@ -141,6 +141,7 @@ func (r *run) read(p string) string {
 	r.Helper()
 	f, err := r.fs.Open(r.ctx, p)
 	r.must(err)
+	// ReadAt must fill the whole of Size; io.EOF may come with the last bytes.
 	b := make([]byte, f.Size())
 	if n, err := f.ReadAt(b, 0); n != len(b) || err != nil && err != io.EOF {
 		r.Fatalf("%s: read %d of %d bytes: %v", p, n, len(b), err)
@@ -183,6 +184,8 @@ func (r *run) want(files map[string]string) {
 }
 
 // clean checks that no leftovers are beside the output.
+// It looks beside the output, where stagings are. Objects that List does not show, such as unfinished uploads
+// to S3, cost money as long as they stay.
 func (r *run) clean() {
 	r.Helper()
 	infos, err := r.fs.List(r.ctx, r.dir)

@@ -106,6 +106,7 @@ func btReport(p mapreduce.Params) (*mapreduce.Job, error) {
 		Reducer:     func() mapreduce.Reducer { return &reportWriter{section: -1} },
 		Reduces:     1,
 	}
+	// The order of the sections is the order of their keys, whatever the order of the sources.
 	for _, name := range btSectionJobs {
 		j.Sources = append(j.Sources, readsFrom(p, name, mapreduce.Runs, sameRecords))
 	}

@@ -108,6 +108,8 @@ func pick(ctx context.Context, c *mapreduce.Chain, p mapreduce.Params) error {
 		return err
 	}
 	found := false
+	// Without points the next step would fail for an empty file of centroids, with an error that does not
+	// help.
 	err := c.Files().ReadRecords(ctx, picked, mapreduce.Text, func(_, _ []byte) error {
 		found = true
 		return nil

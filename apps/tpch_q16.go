@@ -144,6 +144,8 @@ func q16Count(mapreduce.Params) (*mapreduce.Job, error) {
 
 // q16Order sorts by the negated count, then by the group.
 func q16Order(mapreduce.Params) (*mapreduce.Job, error) {
+	// order by supplier_cnt desc: the negated number in eight bytes sorts the largest first, and the group
+	// sorts by brand, type and size.
 	return sortedLines("q16 order", func() mapreduce.Mapper {
 		var key, line []byte
 		return mapreduce.MapperFunc(func(group, count []byte, out *mapreduce.Emitter) error {

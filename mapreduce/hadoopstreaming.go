@@ -29,6 +29,7 @@ type hadoopJob struct{ rules *hadoop.Rules }
 func (h *hadoopJob) inputs(schemes *storage.Schemes) *input.HadoopOptions {
 	c := h.rules.Conf
 	o := &input.HadoopOptions{
+		// 2 is the default in Hadoop's mapred-default.xml.
 		Schemes: schemes, Maps: c.Int("mapreduce.job.maps", 2),
 		MinSize:    int64(c.Int("mapreduce.input.fileinputformat.split.minsize", 0)),
 		Recursive:  c.Bool("mapreduce.input.fileinputformat.input.dir.recursive", false),
@@ -345,6 +346,7 @@ func hadoopEnvironment(rules *hadoop.Rules, t *Task, dir string) []string {
 			env = append(env, word)
 		}
 	}
+	// As under Hadoop, temporary files of a task are below its directory and are removed with it.
 	tmp := filepath.Join(dir, "tmp")
 	_ = os.Mkdir(tmp, 0o700) // a shipped file may have the name
 	// PWD for commands that ask it before the system, such as sh, where the inherited one would be this
@@ -370,6 +372,7 @@ func taskVariables(conf hadoop.Conf, isMap bool) []string {
 
 // setTask sets the properties that describe the task.
 func setTask(conf hadoop.Conf, t *Task, dir string) {
+	// Hadoop's ids begin with the time at which its cluster started, and scripts cut them at the underscores.
 	stamp, err := strconv.ParseInt(conf.Get(hadoop.PropStamp, ""), 10, 64)
 	if err != nil {
 		stamp = hadoop.ClusterStamp

@@ -94,6 +94,7 @@ func ReadWorkload(format, name string, r io.Reader, o TraceOptions) (Workload, e
 		Trace: workload.TraceOptions{TimeScale: o.TimeScale, Limit: o.Limit},
 		SWIM:  workload.SWIMOptions{DataScale: o.DataScale},
 	})
+	// Only a trace has the same jobs whatever the seed.
 	_, recorded := source.(*workload.Trace)
 	return Workload{source, recorded}, err
 }

@@ -48,6 +48,7 @@ func write(w io.Writer, tag, arch string, program, authorities []byte) error {
 	}
 	top := descriptor(v1.MediaTypeImageManifest, manifest)
 	_, version, _ := strings.Cut(filepath.Base(tag), ":")
+	// In the index, too, where registries look for the image of a node's processor.
 	top.Platform = &v1.Platform{Architecture: arch, OS: "linux"}
 	// containerd names the image by the first annotation, other tools by the second.
 	top.Annotations = map[string]string{"io.containerd.image.name": tag, v1.AnnotationRefName: version}

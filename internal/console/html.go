@@ -259,6 +259,8 @@ func (c column) html() g.Node {
 	if c.Minor {
 		class += " minor"
 	}
+	// Screen readers read aria-sort with the column's name. The arrow that others see comes from the style
+	// sheet.
 	return h.Th(h.Scope("col"), optional("class", strings.TrimSpace(class)), optional("aria-sort", c.Order), name)
 }
 
@@ -312,6 +314,7 @@ func (t *table) html() g.Node {
 // html has the buttons below the table. What cannot be undone is folded.
 func (p *picker) html() g.Node {
 	return h.Div(h.Class("picked"), g.Text("With the checked jobs: "),
+		// Comparing is a page and no action, so its address can be passed on.
 		h.Button(g.Attr("formmethod", "get"), urlAttr("formaction", "/ui/compare"), g.Text("Compare two")),
 		g.If(p.Change, g.Group{
 			field{Name: "priority", Label: "Priority", Value: "NORMAL", Options: priorities}.html(),
@@ -463,6 +466,7 @@ func (f form) html() g.Node {
 	if method == "" {
 		method = "post"
 	}
+	// Only forms with a file are multipart: the actions parse ordinary forms, of at most maxForm bytes.
 	content := h.Form(h.Method(method), urlAttr("action", f.Action), g.If(f.Upload, h.EncType("multipart/form-data")), g.If(f.Note != "", h.P(g.Text(f.Note))), grouped(f.Fields), h.Button(g.Text(f.Button)))
 	if f.Open {
 		return h.Div(h.Class(class), content)

@@ -31,6 +31,7 @@ func (s *Server) job(r *http.Request) (*page, error) {
 		return nil, err
 	}
 	st := j.Status
+	// Live until the end: the page of an ended job cannot change, and the script stops asking.
 	p := &page{Title: st.Id + " " + cmp.Or(cut(st.Name, mostHeading), "(no name)"), Live: st.EndedMs == 0, Crumbs: []link{{Text: "Jobs", Href: "/ui/jobs"}}, Lead: jobLead(j, now), Actions: s.jobForms(j)}
 	p.add(failure(j))
 	// A chain runs no attempts itself: its steps are jobs with their own pages.

@@ -119,6 +119,7 @@ func (s *Server) askLater(w http.ResponseWriter, r *http.Request) {
 	var work func(context.Context) error
 	switch {
 	case err != nil:
+	// The forms have no files then, so only a program that builds requests itself gets here.
 	case s.Simulator == nil:
 		err = connect.NewError(connect.CodeNotFound, errors.New("this console simulates no files and no past"))
 	case q.past:

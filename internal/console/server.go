@@ -508,6 +508,7 @@ func (f *flushed) Write(b []byte) (int, error) {
 
 // login shows the form to sign in. The server's guard receives it.
 func (s *Server) login(r *http.Request) (*page, error) {
+	// It goes into the address of the form, because the server's guard receives the form and leads on.
 	next := r.URL.Query().Get("next")
 	return &page{Title: "Sign in", Sections: []*section{{
 		ID: "signin", Notes: []string{"Sign in with your token (the text in the file of --token-file). The cookie that you get is valid for an hour without a request and for twelve hours in all."},

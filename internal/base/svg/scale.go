@@ -84,6 +84,7 @@ func Steps(low, high float64, n int) []float64 {
 	case span <= 0:
 		return []float64{low}
 	}
+	// The power of ten below the wanted distance; 2, 5 or 10 times this unit then give at most n steps.
 	unit := decade(span / float64(n))
 	factors := []float64{0.5, 1, 2, 5, 10}
 	i := 1

@@ -64,6 +64,7 @@ func Own(ctx context.Context, kind, dir string, dataNodes int, in io.Reader, out
 		command, host, _ := strings.Cut(lines.Text(), " ")
 		answer := ""
 		if err := carryOut(command, host); err != nil {
+			// One line for each command: the parent reads answers by lines.
 			answer = strings.ReplaceAll(err.Error(), "\n", " ")
 		}
 		if _, err := fmt.Fprintln(out, answer); err != nil {
@@ -99,6 +100,7 @@ func (s *hdfsServer) control(ctx context.Context, command, host string) error {
 	if i < 0 {
 		return fmt.Errorf("no DataNode %q", host)
 	}
+	// With the same directory, so that the DataNode still has its blocks.
 	if command == "restart" {
 		p, err := s.launchDataNode(filepath.Join(s.dir, host))
 		if err == nil {

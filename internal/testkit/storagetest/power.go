@@ -107,6 +107,8 @@ func (r *powerRun) cut(after int, finish bool) (stopped bool) {
 // job stages the new files and commits or aborts, and records each acknowledged step. A
 // job with a shared staging area skips files that an earlier process has committed.
 func (r *powerRun) job() error {
+	// A repeated call after an acknowledged end does nothing, as a master that knows the outcome gives no
+	// instruction.
 	if r.ended {
 		return nil
 	}

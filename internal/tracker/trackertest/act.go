@@ -159,6 +159,7 @@ func (w *FakeCluster) actOnAttempt(node string) {
 		return
 	}
 	id := rapid.SampledFrom(w.runs[node]).Draw(t, "attempt").id
+	// Four of ten succeed, so that jobs end within the sixty steps of a script.
 	switch rapid.IntRange(0, 9).Draw(t, "fate") {
 	case 0:
 		w.tell(node, id, job.AttemptFailed)

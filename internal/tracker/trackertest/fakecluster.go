@@ -106,6 +106,7 @@ func (w *FakeCluster) Swap(p sched.Policy) {
 	w.tape = append(w.tape, entry{now: w.now})
 	w.log = append(w.log, "swap")
 	w.Tracker.SetPolicy(p)
+	// The limits of launches are the new policy's from this step on; running attempts may exceed them.
 	w.limiter = sched.HooksOf(p).Limiter
 }
 
@@ -208,6 +209,7 @@ func (w *FakeCluster) apply(e tracker.Effect) {
 		}
 		w.grants[e.Attempt.TaskID] = e.Attempt
 	case tracker.MapLost:
+		// Reports about older outputs come late and must not make a task run again that has a good one.
 		if w.output[e.Attempt.TaskID] != e.Attempt {
 			w.t.Fatalf("%v: not the task's output", e)
 		}

@@ -184,6 +184,7 @@ func (s *script) heartbeats(nodes []string) {
 	}
 	for _, n := range names {
 		hb := s.pending.heartbeat(n)
+		// Words before or after the names hold for all nodes of the command.
 		hb.NoWork, hb.Early, hb.Condition, hb.Why = form.NoWork, form.Early, form.Condition, form.Why
 		s.step(hb)
 	}

@@ -211,7 +211,7 @@ func paramNames(info Info) (names []string) {
 // unknown returns the error for a name that does not exist. It suggests the nearest
 // existing name, or lists all names if none is near.
 func unknown(what, name string, known []string) error {
-	// One name or all of them: both together would hide the one that was meant.
+	// One name or all names: both together would hide the one that was meant.
 	best := suggest.Nearest(name, known)
 	switch {
 	case best != "":

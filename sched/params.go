@@ -140,7 +140,7 @@ func (b Bindings) Params() []Param {
 // nothing and returns the errors of all invalid values. Names in set that are not bound
 // are ignored, because set may hold the parameters of other parts.
 func (b Bindings) Set(set map[string]string) error {
-	// The fields belong to a Config of any types, so what is kept is how to store and not the value.
+	// The fields belong to a Config of any types, so a function that stores is kept and not the value.
 	stores := make([]func(), len(b))
 	var errs []error
 	for i := range b {
@@ -348,8 +348,7 @@ func Choice[T comparable](words []string, values []T) Values[T] {
 			}
 			return x, errNotAccepted
 		},
-		// A value that is none of them is a Config made by hand, and a mistake in the program: it panics
-		// here.
+		// Another value comes from a Config made by hand, a mistake in the program: it panics here.
 		Print: func(x T) string { return words[slices.Index(values, x)] },
 	}
 }

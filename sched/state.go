@@ -84,8 +84,8 @@ func LoadState(doc []byte, policy string, parts []Stateful) error {
 	for i, p := range parts {
 		if err := p.Load(e.Parts[i]); err != nil {
 			err = fmt.Errorf("learned state: part %d of policy %q: %w", i+1, policy, err)
-			// The part that has failed, too: its Load promises to change nothing, but what it has loaded in
-			// part cannot be seen from here.
+			// The part that has failed, too: its Load promises to change nothing, but a part of a load
+			// cannot be seen from here.
 			for k := range i + 1 {
 				err = errors.Join(err, parts[k].Load(before[k]))
 			}

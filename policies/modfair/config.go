@@ -124,6 +124,8 @@ func (c *Config) bind() sched.Bindings {
 			Help: "The order of pools and jobs: resource (the paper's) or fair (that of Hadoop's fair scheduler)."}),
 		sched.Bind(&c.TieByName, sched.Switch("random", "name"), sched.Param{Name: "tie", Default: "random",
 			Help: "Which of two equal pools goes first: random (drawn from the run's seed) or name (alphabetical order)."}),
+		// Readings 13 and 14 in README.md: where locality stays or rises, Table 3 as printed contradicts
+		// the text.
 		sched.Bind(&c.Table, sched.Enum[Table]("text", "print", "off"), sched.Param{Name: "priority-table", Default: "text",
 			Aliases: []string{"priorityTable"},
 			Help: "How the locality of its maps changes a job's priority: text (as the paper's text describes it), print (as its " +

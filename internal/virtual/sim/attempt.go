@@ -92,6 +92,7 @@ func (a *attempt) task() *workload.Task {
 
 // begin starts the attempt that a Launch orders.
 func (s *sim) begin(e *tracker.Effect, n int32) {
+	// The tracker's attempt exists by now, since effects are carried out after the step.
 	a := s.enrol(s.tr.Jobs().Attempt(e.Attempt), n, s.jobs[e.Job])
 	a.slot, a.level, a.speculative, a.label = e.Slot, e.Level, e.Speculative, a.core.Label()
 	nd := &s.nodes[n]
@@ -125,6 +126,8 @@ func (s *sim) enrol(core *job.Attempt, n int32, j *running) *attempt {
 	a := &s.attempts[at]
 	// The generation continues from the entry's last use, so a timer of the former attempt is
 	// stale.
+	// Both parts are set whole: a field of the entry's last attempt that survived would show up in one run
+	// of thousands.
 	*a.work = work{id: core.ID(), gen: a.gen + 1, self: at, node: n, began: s.now}
 	*a = attempt{job: j, station: -1, from: s.now, core: core, work: a.work}
 	nd.attempts = append(nd.attempts, at)
@@ -149,6 +152,8 @@ const entries = 8
 func (s *sim) allot(nd *node) int32 {
 	if len(nd.free) == 0 {
 		for i := range int32(entries) {
+			// From the last to the first, because allot takes from the end: attempts of a node then lie in
+			// the order of their launches.
 			nd.free = append(nd.free, int32(len(s.attempts))+entries-1-i)
 		}
 		for works := make([]work, entries); len(works) > 0; works = works[1:] {
@@ -174,6 +179,8 @@ func (s *sim) layOut(a *attempt) {
 			// sibling.
 			span = s.drawSibling(a)
 		}
+		// Only if something changes: a product with 1 would still go through a float and lose nanoseconds
+		// of long spans.
 		if f := luck.slower / nd.plant.speed; f != 1 {
 			span = scale(span, f)
 		}
@@ -210,6 +217,8 @@ func (s *sim) layOut(a *attempt) {
 		s.addWork(a, readFrom(a.level), float64(t.Input), luck.slower)
 		cpu := t.CPU.Seconds()
 		if len(a.job.spec.Reduces) > 0 {
+			// The conversion keeps the compiler from fusing the sum, as everywhere in this package: digests
+			// of runs must agree on all processors.
 			cpu += float64(s.model.Overheads.Shuffle.Seconds() * float64(t.Output) / 1e6)
 		}
 		s.addWork(a, useCPU, cpu, luck.slower)
@@ -217,6 +226,7 @@ func (s *sim) layOut(a *attempt) {
 	default:
 		bytes := a.job.wants(a.id.Index)
 		s.addLaunch(a)
+		// Also without a byte: the stage ends when the last map has, and not before.
 		a.add(stage{use: useShuffle, amount: bytes, alone: 1})
 		// Written and read once more.
 		if s.model.ShuffleMemory > 0 && bytes > float64(s.model.ShuffleMemory) {
@@ -271,6 +281,7 @@ func readFrom(l cluster.Level) use {
 // sorted returns how many bytes a map writes and reads in order to sort its output.
 func (s *sim) sorted(output int64) float64 {
 	if s.model.SortMemory > 0 && output > s.model.SortMemory {
+		// Spilled, read for the merge and written again, where a small output is written once.
 		return 3 * float64(output)
 	}
 	return float64(output)
@@ -328,6 +339,8 @@ func (s *sim) nextStage(at int32) {
 	if a.reading() {
 		s.overlapRead(a)
 	}
+	// Before anything starts: a stage of no time ends within startStage, and the next call must find the
+	// stage after it.
 	a.current++
 	a.from = s.now
 	if a.current == a.count {
@@ -380,6 +393,8 @@ func (s *sim) worked(at int32) {
 		return
 	}
 	// No time passes for the answer: effects of this step end the attempt, or the tracker has killed it.
+	// As each worker does: of a task and its copy, the first to ask gets the permission and the other is
+	// killed.
 	s.step(&tracker.AskCommit{Attempt: a.id})
 }
 
@@ -435,6 +450,7 @@ func (s *sim) drop(at int32, outcome job.AttemptState, text string) {
 	// The entry's timers that are still queued become stale. Entries are used again, so the generation
 	// never returns to 0.
 	a.job, a.core, a.gen = nil, nil, a.gen+1
+	// The node keeps the entry. Attempts of other nodes never lie between its own.
 	nd.free = append(nd.free, at)
 }
 

@@ -61,6 +61,7 @@ func (s *sim) apply(effects []tracker.Effect) {
 // node returns the index of the node of that name. Most effects concern the node that
 // sent the event, so that node is tried first.
 func (s *sim) node(name string) int32 {
+	// Comparing one string costs less than a look-up in a map, and nearly always succeeds.
 	if s.nodes[s.lastNode].name != name {
 		s.lastNode = s.byName[name]
 	}
@@ -70,6 +71,7 @@ func (s *sim) node(name string) int32 {
 // find returns the index of the attempt of an effect, or -1 if it has left.
 func (s *sim) find(e *tracker.Effect) int32 {
 	for _, at := range s.nodes[s.node(e.Node)].attempts {
+		// A node runs a dozen attempts, so the walk is shorter than keeping an index of all.
 		if s.attempts[at].id == e.Attempt {
 			return at
 		}
@@ -100,6 +102,7 @@ func (s *sim) succeeded(a *attempt) {
 	j := a.job
 	// Before drop, which forgets the attempt: the process stays on the node.
 	s.keepProcess(a)
+	// Up to the report, as the tracker counts slot time.
 	j.useful += s.now - a.began
 	if a.id.Kind == job.Reduce {
 		if !a.plain {
@@ -165,6 +168,8 @@ func (s *sim) submit(i int32) {
 		s.err = fmt.Errorf("job %d %q states task-memory, but no node of the cluster states memory", i, j.Name)
 		return
 	}
+	// Without the durations: what the tracker does not get, no policy can see. Policies that need sizes ask
+	// for them; see informPolicy.
 	s.step(&tracker.Submit{Spec: job.Spec{Name: j.Name, Request: s.request(j), Splits: s.splits(i, j), Reduces: len(j.Reduces)}})
 	// The tasks of an outlined job stay reachable through its record only, and leave memory with it.
 	s.spec = nil
@@ -267,6 +272,7 @@ func (s *sim) end(e *tracker.Effect) {
 	}
 	s.lastWork = s.now
 	s.waits[j.index] |= endedBit
+	// Last, since a job that follows is submitted with the record of this one closed.
 	s.release(j.index)
 }
 

@@ -117,6 +117,7 @@ func (nd *node) heldUntil(s *sim, slot job.Kind) time.Duration {
 	}
 	// Only here, where the list is read: holds have no event of their own.
 	nd.holds = slices.DeleteFunc(nd.holds, func(h hold) bool { return h.until <= s.now })
+	// The tracker knows nothing of holds, so it may have given out a slot that is not free here.
 	free := nd.slots(slot)
 	for _, at := range nd.attempts {
 		if a := &s.attempts[at]; a.slot == slot && !a.over {
@@ -200,6 +201,7 @@ func (s *sim) initialisedAt(i int32) time.Duration {
 	var g rand.PCG
 	s.source(&g, forOverhead, 0, 0)
 	phase := scale(every, uniform(&g))
+	// Rounded up to the thread's next look.
 	at := phase + (s.now-phase+every-1)/every*every
 	pool := fnv.New64a()
 	io.WriteString(pool, s.cfg.Jobs[i].Pool) // a hash returns no error
@@ -227,6 +229,8 @@ func (s *sim) startSetup(nd *node) {
 		return
 	}
 	took := s.crowded(nd, s.model.Overheads.Setup)
+	// The heartbeat that reports it and not the end of its work: the slot is free for the tracker only
+	// then.
 	end := s.nextBeat(took)
 	nd.hold(slot, end)
 	if s.model.Overheads.Restart > 0 {
@@ -269,6 +273,7 @@ func (s *sim) crowded(nd *node, d time.Duration) time.Duration {
 	if over <= 1 {
 		return d
 	}
+	// Only the start of its process competes for cores. The rest of such an attempt waits for messages.
 	return d + scale(min(d, s.model.Overheads.Start), over-1)
 }
 
@@ -297,6 +302,7 @@ const askedBeforeLong = 4
 // task.
 func nextAsk(idle, every time.Duration) time.Duration {
 	if long := askedBeforeLong * every; idle > long {
+		// Counted from the end of the short intervals, so the asks do not shift.
 		return 3*every - (idle-long)%(3*every)
 	}
 	return every - idle%every
@@ -414,6 +420,8 @@ func (s *sim) fetchEnd(a *attempt, earliest time.Duration) time.Duration {
 	}
 	var g rand.PCG
 	s.source(&g, forOverhead, uint64(a.job.index)<<1|uint64(a.id.Kind), uint64(a.id.Index)<<32|uint64(a.id.Number))
+	// The news of the last map travels to the reduce's node with a heartbeat and to the reduce with a poll.
+	// Both clocks started at an unknown moment, hence two drawn phases.
 	known := s.now + scale(s.interval, uniform(&g)) + scale(o.EventPoll, uniform(&g))
 	first := a.from + o.FetchStart + o.FetchPoll
 	// Rounded up to a poll: ReduceCopier looks only when its sleep ends.

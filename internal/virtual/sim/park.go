@@ -125,6 +125,8 @@ func (s *sim) unpark(n int32) event {
 		l.busy--
 	}
 	if p.last > p.began {
+		// As its last heartbeat would have set it: an early heartbeat soon after must not count as a
+		// regular one.
 		nd.regularAt = p.last + s.interval*9/10
 		s.measureLate(nd)
 	}
@@ -135,6 +137,7 @@ func (s *sim) unpark(n int32) event {
 // disturb ends the parking of a node, if it is parked, before something happens to it.
 func (s *sim) disturb(n int32) {
 	if s.parked.nodes[n].in {
+		// With its old sequence number, unlike a push: among events of one time it keeps its turn.
 		s.queue.insert(s.unpark(n))
 	}
 }
@@ -229,6 +232,7 @@ func (s *sim) skip(e *event, until time.Duration) {
 			if !quiet {
 				break
 			}
+			// The tracker reads the time through the pointer that Park has given it, so no call is needed.
 			p.last = at
 		}
 		s.queue.seq++

@@ -114,6 +114,7 @@ func prepare(cfg Config) (*sim, error) {
 	}
 	s := &sim{cfg: cfg, model: cfg.Model, jobs: make(map[job.ID]*running), byName: make(map[string]int32),
 		result: &Result{}, open: len(cfg.Jobs), paging: pages(&cfg), remote: remote(&cfg)}
+	// On a copy: the configuration is the caller's, who may use it for several runs.
 	s.model.fill()
 	name := cmp.Or(cfg.Model.Heartbeat, cfg.Cluster.Heartbeat)
 	var err error
@@ -143,6 +144,7 @@ func prepare(cfg Config) (*sim, error) {
 	if err := s.plan(); err != nil {
 		return nil, err
 	}
+	// After the plan, so that an error in a job is found before anything is built on it.
 	s.makeTracker()
 	if cfg.Details {
 		s.result.Jobs = make([]JobResult, len(cfg.Jobs))
@@ -189,6 +191,8 @@ func (s *sim) plan() error {
 			if s.after == nil {
 				s.after = make(map[int32][]int32)
 			}
+			// Counted and not listed: a job with a thousand predecessors is looked at once, when the last
+			// one ends.
 			s.waits[i]++
 			s.after[int32(p)] = append(s.after[int32(p)], int32(i))
 		}
@@ -196,6 +200,7 @@ func (s *sim) plan() error {
 	if s.cfg.Start != nil {
 		s.order = s.order[len(s.cfg.Start.Jobs):] // the tracker has the others
 	}
+	// Jobs of one time keep the order of the file, which then decides their numbers.
 	slices.SortStableFunc(s.order, func(a, b int32) int { return cmp.Compare(jobs[a].Submit, jobs[b].Submit) })
 	return nil
 }
@@ -262,9 +267,12 @@ func (s *sim) start() {
 			at = scale(s.interval, uniform(&g))
 		}
 		s.queue.push(at, evBeat, int32(i), s.nodes[i].beatGen)
+		// Each node has its generator, so a node more or less does not change when the others crash.
 		s.drawCrash(int32(i))
 	}
 	for i, c := range s.model.Crashes {
+		// At their places in the list: events of one time are carried out in the order in which they were
+		// written.
 		s.queue.push(c.At, evPlanned, int32(i), 0)
 	}
 	for i, x := range s.model.Stops {
@@ -370,12 +378,15 @@ func (s *sim) stalled() bool {
 func (s *sim) stale(e *event) bool {
 	switch e.kind {
 	case evBeat:
+		// A heartbeat that was brought forward leaves the old one in the queue.
 		return e.gen != s.nodes[e.who].beatGen
 	case evTimer:
 		return e.gen != s.attempts[e.who].gen
 	case evStation:
 		return e.gen != s.nodes[e.who].plant.gen
 	case evCrash, evReturn, evExpire, evResume, evBoot:
+		// A node that has crashed and come up again lives a new life, and events of the old one must not
+		// reach it.
 		return e.gen != s.nodes[e.who].life
 	case evRetry:
 		return s.jobs[job.ID(e.who)] == nil
@@ -476,6 +487,7 @@ func (s *sim) swap(p sched.Policy) {
 func (s *sim) choose() {
 	p, err := s.cfg.Choose.Choose(s.tr, s.interval)
 	switch {
+	// The run ends with the next turn of the loop: an event has no way to return an error.
 	case err != nil:
 		s.err = err
 		return
@@ -511,6 +523,7 @@ func (s *sim) arrive() {
 		} else if s.waits[i] == 0 {
 			s.queue.push(s.now+s.cfg.Jobs[i].Plan, evSubmit, i, 0)
 		} else {
+			// A bit above the count: one number holds both the predecessors that are left and the arrival.
 			s.waits[i] |= arrivedBit
 		}
 	}
@@ -545,6 +558,7 @@ func (s *sim) stuck() error {
 	}
 	for _, j := range live {
 		for k := range job.Kind(job.Kinds) {
+			// Reduces that wait behind pending maps of their job are not the cause.
 			if j.Pending(k) > 0 && (k == job.Map || j.MapsDone() || j.Pending(job.Map) == 0) {
 				_, words := s.tr.Explain(j, k)
 				if s.tr.Nodes().Slots(k) == 0 {
@@ -570,6 +584,7 @@ func (s *sim) finish() {
 		}
 	}
 	if len(s.order) > 0 {
+		// From the first submission and not from 0: a trace may begin at any hour.
 		r.Makespan = max(0, s.now-s.cfg.Jobs[s.order[0]].Submit)
 	}
 }

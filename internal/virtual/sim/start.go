@@ -57,6 +57,7 @@ type Times interface {
 // checkStart returns an error for a setting that a run from a Start does not simulate.
 func checkStart(cfg *Config) error {
 	st := cfg.Start
+	// A forecast with a model of failures would forecast failures that are not known to come.
 	applies := ModelConfig{Heartbeat: cfg.Model.Heartbeat, StallAfter: cfg.Model.StallAfter, ShuffleShare: cfg.Model.ShuffleShare}
 	switch {
 	case st.Tracker == nil || st.Times == nil:
@@ -110,6 +111,8 @@ func (s *sim) continueRun() error {
 	}
 	for i, n := range s.tr.Nodes().All() {
 		for _, a := range n.Attempts() {
+			// In the order of nodes and launches, as Times promises, so that a forecast is the same each
+			// time.
 			s.continueAttempt(int32(i), a)
 		}
 	}
@@ -129,6 +132,8 @@ func (s *sim) continueJob(i int32, id job.ID) error {
 	if done := core.Done(job.Map); done > 0 && j.outputs != nil {
 		for m := range j.outputs {
 			if a := core.Task(job.Map, int32(m)).Success(); a != nil {
+				// Reduces that run may have fetched some. They fetch all again here, which takes no time
+				// for attempts of given duration.
 				j.outputs[m] = output{a.Node(), outputReady}
 			}
 		}

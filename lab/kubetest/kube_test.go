@@ -131,9 +131,10 @@ func logsOfPod(t *testing.T, c *cluster) {
 	// pod that is deleted before it takes the log along, which is no defect. Beside other tests that
 	// use all processors, four seconds were too few once.
 	time.Sleep(12 * time.Second)
+	workerLog, _ := c.kubectl("logs", pod, "--tail=40")               // goes with the pod
 	c.must("delete", "pod", pod, "--wait=true", "--ignore-not-found") // the master may have given it back
 	if out, err := c.exec("logs", attempt); err != nil || !strings.Contains(out, complaint) {
-		t.Errorf("the log of %s: %v: %s", attempt, err, out)
+		t.Errorf("the log of %s: %v: %s\nthe worker logged:\n%s", attempt, err, out, workerLog)
 	}
 	if _, err := c.exec("logs", ended[0].Job.ID+"_m_9_0"); err == nil {
 		t.Error("an attempt that never ran has a log")

@@ -2,6 +2,7 @@ package history
 
 import (
 	"bytes"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -436,6 +437,34 @@ func TestLargeValues(t *testing.T) {
 	_, _ = rand.NewChaCha8([32]byte{}).Read(random) // it never fails
 	if _, err := encode(wrapperspb.Bytes(random), "j1"); err == nil || !strings.Contains(err.Error(), "history of j1: ") {
 		t.Errorf("a record that cannot be compressed: %v", err)
+	}
+}
+
+// TestLargeRow stores a record whose two values fit one by one and not together: it is refused, and the database is
+// not taken for damaged.
+func TestLargeRow(t *testing.T) {
+	s, err := Open(t.TempDir(), Limits{}, func(aside string, damage error) { t.Errorf("set aside as %s: %v", aside, damage) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if err := s.Put(ended(1, "ann")); err != nil {
+		t.Fatal(err)
+	}
+	random := make([]byte, maxPacked/2)
+	_, _ = rand.NewChaCha8([32]byte{}).Read(random) // it never fails
+	j := ended(2, "bob")
+	j.Job.Message = hex.EncodeToString(random) // which compresses to the half, and is in both values
+	if err := s.Put(j); !errors.Is(err, ErrRefused) {
+		t.Errorf("the record is stored: %v", err)
+	}
+	j = ended(3, "bob")
+	j.Job.Name = strings.Repeat("x", maxPacked)
+	if err := s.Put(j); !errors.Is(err, ErrRefused) {
+		t.Errorf("the name is stored: %v", err)
+	}
+	if list := names(t, s, Query{Limit: 3}); list != "j1" {
+		t.Errorf("the history has %s", list)
 	}
 }
 

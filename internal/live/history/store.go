@@ -289,6 +289,7 @@ func (s *Store) createIndex() {
 	if err != nil {
 		return
 	}
+	_ = f.Chmod(info.Mode().Perm()) // whatever this process's umask leaves
 	if owner, ok := info.Sys().(*syscall.Stat_t); ok {
 		_ = f.Chown(int(owner.Uid), int(owner.Gid))
 	}
@@ -349,12 +350,28 @@ func (s *Store) countLocked() error {
 	return s.named(s.db.QueryRow("SELECT count(*), coalesce(sum(bytes), 0) FROM runs").Scan(&s.write.entries, &s.write.bytes))
 }
 
-// named adds the path of the database to an error.
+// named adds the path of the database to an error, and the reason if the disk is full: the library reports that as
+// a failure of the disk, because it compares the error of a file with an error number.
 func (s *Store) named(err error) error {
 	if err == nil {
 		return nil
 	}
+	if errors.Is(err, sqlite3.IOERR) {
+		if full := needRoom(filepath.Dir(s.path)); errors.Is(full, syscall.ENOSPC) || errors.Is(full, syscall.EDQUOT) {
+			return fmt.Errorf("%s: %w: %w", s.path, err, full)
+		}
+	}
 	return fmt.Errorf("%s: %w", s.path, err)
+}
+
+// needRoom writes and removes a file of a megabyte, which is more than most records need.
+func needRoom(dir string) error {
+	f, err := os.CreateTemp(dir, FileName+".room-")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(make([]byte, 1<<20))
+	return errors.Join(err, f.Close(), os.Remove(f.Name()))
 }
 
 // Close closes the database. Calls under way fail.
@@ -444,14 +461,20 @@ func newEntry(h *slotwisev1.HistoryJob) (*entry, error) {
 	e := &entry{key: key, status: h.Job, packed: packed}
 	// One value is read with one query. Beyond partTasks, a head would decode all tasks and
 	// show none.
-	if len(h.Tasks) <= partTasks {
-		e.whole, err = encode(h, h.Job.Id)
-		return e, err
+	head, tasks := h, h.Tasks
+	if len(tasks) <= partTasks {
+		tasks = nil
+	} else {
+		head = &slotwisev1.HistoryJob{Job: h.Job, Request: h.Request, Held: h.Held, Steps: h.Steps}
 	}
-	if e.whole, err = encode(&slotwisev1.HistoryJob{Job: h.Job, Request: h.Request, Held: h.Held, Steps: h.Steps}, h.Job.Id); err != nil {
+	if e.whole, err = encode(head, h.Job.Id); err != nil {
 		return nil, err
 	}
-	for tasks := range slices.Chunk(h.Tasks, partTasks) {
+	// The limit of SQLite holds for a row, too. Its error would count as damage, and set a good database aside.
+	if texts := len(e.search()) + len(h.Job.User) + len(h.Job.Pool); len(packed)+len(e.whole) > maxPacked-rowBytes || texts > maxPacked-rowBytes {
+		return nil, fmt.Errorf("history of %s: %d compressed bytes are more than a record may have", h.Job.Id, len(packed)+len(e.whole)+texts)
+	}
+	for tasks := range slices.Chunk(tasks, partTasks) {
 		part, err := encode(&slotwisev1.HistoryJob{Tasks: tasks}, h.Job.Id)
 		if err != nil {
 			return nil, err
@@ -471,7 +494,7 @@ func encode(m proto.Message, name string) ([]byte, error) {
 		return nil, fmt.Errorf("history of %s: %d bytes are more than a record may have", name, len(b))
 	}
 	packed := encoder().EncodeAll(b, nil)
-	if len(packed) > maxPacked {
+	if len(packed) > maxPacked-rowBytes {
 		return nil, fmt.Errorf("history of %s: %d compressed bytes are more than a record may have", name, len(packed))
 	}
 	return packed, nil

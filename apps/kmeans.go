@@ -180,7 +180,7 @@ func (m *picker) Map(_, line []byte, _ *mapreduce.Emitter) error {
 		return nil
 	}
 	// The numbers and not the line: points with names, or with 1.0 instead of 1, would be different and give
-	// two centroids at one place.
+	// two centroids at one point.
 	text := appendVector(nil, m.point)
 	h := fnv.New64a()
 	h.Write(mapreduce.AppendInt64(nil, m.seed))

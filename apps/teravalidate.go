@@ -77,7 +77,7 @@ func (c *orderChecker) Map(_, record []byte, out *mapreduce.Emitter) error {
 	}
 	key := record[:teraKey]
 	if bytes.Compare(key, c.last[:]) < 0 {
-		// One place for each piece: a file in random order would give a line for every second record.
+		// One position for each piece: a file in random order would give a line for every second record.
 		if c.misordered == 0 {
 			c.bad = fmt.Sprintf("%s: %q before %q", c.file, c.last, key)
 		}

@@ -18,7 +18,7 @@
 //
 // A command does three things, and users rely on their order:
 //
-//  1. It checks all that it can check without an effect: values of flags, inputs, the place of the
+//  1. It checks all that it can check without an effect: values of flags, inputs, the location of the
 //     output. A mistake costs a second and leaves nothing behind.
 //  2. It begins the effects: files, listeners, jobs.
 //  3. It prints the result when the result is durable, so that a script that reads it can use it.

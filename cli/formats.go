@@ -180,7 +180,7 @@ func withoutLinks(page string) string {
 		text, target := m[1], m[2]
 		file, anchor, _ := strings.Cut(target, "#")
 		switch {
-		// A place on the same page; a terminal has no links.
+		// An anchor on the same page; a terminal has no links.
 		case file == "":
 			return text
 		case !strings.Contains(file, "/"):

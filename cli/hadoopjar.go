@@ -139,7 +139,7 @@ func (j *hadoopStreamingJob) run() int {
 	t := &hadoopRun{hadoopCommand: j.hadoopCommand, log: j.log, conf: j.conf, background: j.Background}
 	output, err := j.uri(j.Output)
 	var inputs []string
-	// One message for all that can be wrong about places, as StreamJob prints it, with its status 5.
+	// One message for all that can be wrong about locations, as StreamJob prints it, with its status 5.
 	if err == nil {
 		inputs, err = j.absolute(j.Inputs)
 	}
@@ -213,7 +213,7 @@ func (j *hadoopStreamingJob) prepare() (status int, err error) {
 	if j.LazyOutput {
 		j.conf.Set(hadoop.PropLazy, "org.apache.hadoop.mapred."+cmp.Or(j.OutputFormat, hadoop.TextOutput))
 	}
-	// Hadoop 1's scripts give the places as properties.
+	// Hadoop 1's scripts give the locations as properties.
 	j.Output = cmp.Or(j.Output, j.conf.Get("mapreduce.output.fileoutputformat.outputdir", ""))
 	if len(j.Inputs) == 0 {
 		j.Inputs = hadoop.SplitList(j.conf.Get("mapreduce.input.fileinputformat.inputdir", ""))

@@ -20,7 +20,7 @@ import (
 // All commands write files that users name in one of three ways:
 //
 //   - A result, such as run --merge, profile --output or --learned, by writeFile: it appears whole.
-//   - A directory of results, such as sim --out, beside its place, and renamed when all is written.
+//   - A directory of results, such as sim --out, beside its final path, and renamed when all is written.
 //   - A log of what happens, such as run --events, in place, because its reader may be a person who
 //     waits for lines, and its last lines matter most after a crash.
 func writeFile(path string, perm fs.FileMode, replace bool, fill func(io.Writer) error) error {

@@ -169,7 +169,7 @@ func encodeProfiles(w io.Writer, list []workload.Profile) error {
 
 // printProfiles prints the costs of each job in a table.
 func printProfiles(w io.Writer, list []workload.Profile) error {
-	// Numbers are read by column, so they end at the same place; the name comes last, because names
+	// Numbers are read by column, so they end in the same column; the name comes last, because names
 	// have any length.
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "a map, ms\tmap s/GB\tsort s/GB\ta reduce, ms\treduce s/GB\tmerge s/GB\temitted/read\tleft/emitted\twritten/left\t  job")

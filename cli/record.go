@@ -16,7 +16,7 @@ import (
 	"github.com/slotwise/slotwise/internal/virtual/study"
 )
 
-// unrecorded are flags of simulating commands that change no number, such as the place and the form
+// unrecorded are flags of simulating commands that change no number, such as the location and the form
 // of the results. A new flag is recorded unless it is named here, which is the safe side.
 var unrecorded = []string{"help", "print", "json", "quiet", "out", "overwrite", "events", "explain", "memory", "workers", "dry-run"}
 

@@ -88,7 +88,7 @@ func (p *program) run(ctx context.Context, o mapreduce.Options) ([]*mapreduce.Re
 // run is the command.
 //
 // Its order is: flags, then the input and the output, then what leaves traces. Standard input is
-// copied before the check, which looks at the copy. The place of the result comes next, then the
+// copied before the check, which looks at the copy. The location of the result comes next, then the
 // file of events, and last the pages and the history, because only they are seen by others.
 //
 // An interrupt cancels the context of p.run. The jobs are killed, their staged output is removed,

@@ -13,7 +13,7 @@ func (t *Tracker) tick() {
 		member := n.Alive() || n.Absent()
 		if member && t.cfg.NodeTimeout > 0 && t.now-n.LastSeen() >= t.cfg.NodeTimeout {
 			t.stats.LostNodes++
-			// The list of all nodes keeps former members, so the walk does not lose its place.
+			// The list of all nodes keeps former members, so the walk does not lose its position.
 			t.lose(n, fmt.Sprintf("no heartbeat for %v", t.cfg.NodeTimeout))
 		} else if n.Alive() {
 			t.expire(n.Index())

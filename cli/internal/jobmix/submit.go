@@ -83,7 +83,7 @@ func CheckOutputs(jobs []mapreduce.MixJob) error {
 func place(uri string) string {
 	scheme, rest, ok := strings.Cut(uri, "://")
 	if ok && scheme != "file" {
-		// Cleaned, so that a/b and a//b are one place.
+		// Cleaned, so that a/b and a//b are one directory.
 		return scheme + "://" + path.Join(rest) + "/"
 	}
 	if ok {

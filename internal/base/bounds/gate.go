@@ -161,7 +161,7 @@ func (g *Gate) admitLocked() {
 		// Under the lock, so that Take, which looks again under it, sees one outcome and not both.
 		close(r.admitted)
 		g.mu.arrival++
-		// Only his queue's front has changed, and the user holds more, so one place in the heap is fixed
+		// Only his queue's front has changed, and the user holds more, so one position in the heap is fixed
 		// and not the order of all.
 		q.turn = g.mu.arrival // users who hold the same go before it now
 		g.rankLocked(q.user)
@@ -182,7 +182,7 @@ func (g *Gate) rankLocked(user string) {
 		return
 	}
 	// The pool has just changed for this user alone. What others hold does not enter their keys, so their
-	// places stay right.
+	// positions stay right.
 	q.key = g.mu.pool.Held(user) + front.Value.(*request).n
 	heap.Fix(&g.mu.order, q.index)
 }

@@ -257,7 +257,7 @@ func (r *sequence) marker(at int64) error {
 	if _, err := io.ReadFull(r.in, sync[:]); err != nil {
 		return early(err)
 	}
-	// The format has no checksums: this comparison alone notices a reader that has lost its place and takes -1
+	// The format has no checksums: this comparison alone notices a reader that has lost its position and takes -1
 	// within a value for the escape.
 	if sync != r.sync {
 		return errors.New("the file is corrupt: the sync marker is wrong")

@@ -38,7 +38,7 @@ type FlagValue interface {
 }
 
 // DataFlags are the flags about a job's data. Each field is where a flag's value goes. To add such
-// a flag: a field here, a line in Declare, and the place of the value in cli's runFlags and in
+// a flag: a field here, a line in Declare, and the field of the value in cli's runFlags and in
 // mapreduce.Options.
 type DataFlags struct {
 	Name                         *string

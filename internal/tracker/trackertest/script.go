@@ -341,7 +341,7 @@ func (s *script) report(f []string) {
 }
 
 func (s *script) show() {
-	// Ended jobs first, by age within each group, so that a line keeps its place when later jobs are added to
+	// Ended jobs first, by age within each group, so that a line keeps its position when later jobs are added to
 	// a script.
 	l := s.tr.Jobs()
 	for _, j := range slices.Concat(l.Ended(), l.Finishing(), l.Live()) {

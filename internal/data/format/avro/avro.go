@@ -50,8 +50,8 @@ const (
 // records reads the blocks that belong to a source. A block belongs to the source in which
 // the marker before it starts; the first block's is the start of the file.
 //
-// A block that the borders of two sources cut is read once, by the source before it: its marker is behind
-// src.To, and the search for to begins there.
+// The last block of a source may reach beyond src.To. Only this source reads it: the next one begins at the
+// first marker behind the border, which ends that block.
 type records struct {
 	ocf    *ocf.Reader
 	record bool // the values are records, whose fields are the columns

@@ -17,13 +17,13 @@ import (
 
 // Bounds of the messages to one other master.
 const (
-	peerQueue   = 4096            // messages; more are dropped, and raft sends them again
-	peerBatch   = 8 << 20         // bytes in one call, except for a message that is larger
-	peerTimeout = 2 * time.Second // of a call
-	peerRate    = 1 << 20         // bytes a second that a large call may take at least
-	// peerTimeout is twice the default Election: after one Election without messages the group has another
-	// leader, so a longer call delivers messages of a term that is over. Large calls get time by their
-	// size.
+	peerQueue = 4096    // messages; more are dropped, and raft sends them again
+	peerBatch = 8 << 20 // bytes in one call, except for a message that is larger
+	// peerTimeout limits a call. It is twice the default Election: after one Election without messages the
+	// group has another leader, so a longer call delivers messages of a term that is over. Large calls get
+	// time by their size.
+	peerTimeout = 2 * time.Second
+	peerRate    = 1 << 20 // bytes a second that a large call may take at least
 	// maxExchange bounds one message. The largest has one entry of the journal.
 	maxExchange = 1 << 30
 )

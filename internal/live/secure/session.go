@@ -30,9 +30,9 @@ func DeriveSessionKey(masterKey []byte, session string) []byte {
 	return mac(masterKey, "session", session)
 }
 
+// mac returns the HMAC of the parts, none of which contains a zero byte.
 // Without the separator two lists of parts could give one text, and a signature of one request would fit
 // another one.
-// mac returns the HMAC of the parts, none of which contains a zero byte.
 func mac(key []byte, parts ...string) []byte {
 	h := hmac.New(sha256.New, key)
 	h.Write([]byte(strings.Join(parts, "\x00")))

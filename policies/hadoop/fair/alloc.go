@@ -123,7 +123,7 @@ func (a *Allocations) SetPool(pool, name, value string) (err error) {
 	default:
 		return fmt.Errorf("%w %q", ErrUnknown, name)
 	}
-	// A bad value leaves the pool unchanged, so that all errors of a file can be found in one pass.
+	// A bad value leaves the pool unchanged.
 	if err == nil {
 		a.AddPool(pool, p)
 	}

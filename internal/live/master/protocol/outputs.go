@@ -50,8 +50,8 @@ const (
 	outputsPerNode = time.Millisecond
 )
 
-// A reply of that size is about a megabyte. The reader's next call gets the rest at once (newOutputs).
 // maxOutputs is the largest number of events in one reply.
+// A reply of that size is about a megabyte. The reader's next call gets the rest at once (newOutputs).
 const maxOutputs = 10_000
 
 // outputAvailable notes that a map's output may be fetched.

@@ -490,7 +490,6 @@ does not run, and its running steps.`,
 }
 
 // printWhy prints wait reasons, each with advice, in the master's order.
-// master's order.
 func printWhy(w io.Writer, why []*slotwisev1.Explanation) {
 	if len(why) == 0 {
 		fmt.Fprintln(w, "nothing has held it back")

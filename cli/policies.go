@@ -113,7 +113,6 @@ func (s *setup) describePolicy(w io.Writer, i sched.Info) error {
 
 // describeParam prints a parameter: its name, default and aliases, then its description. An alias
 // is the paper's or Hadoop's name.
-// description.
 func describeParam(w io.Writer, part string, q sched.Param) {
 	terminal.Fprintf(w, "  %s=%s  (%s)", q.Name, q.Default, part)
 	if len(q.Aliases) > 0 {

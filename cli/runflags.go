@@ -124,7 +124,6 @@ func groupJobFlags(c *cobra.Command, common []string) {
 // jobFlagSet is a set of flags to which feature adds the flags that programs of mapreduce.Main
 // have, too. Those use package flag, which links less; feature.FlagSet has the methods of both
 // packages.
-// have.
 type jobFlagSet struct{ *pflag.FlagSet }
 
 // Value implements feature.FlagSet.

@@ -20,8 +20,8 @@ const envPrefix = "SLOTWISE_"
 // addSettings lets the environment and a file set the flags of a command. The command line has
 // priority over the environment, and the environment over the file: the nearer to this call, the
 // stronger. Master and worker need it for containers, and the commands of users for the address and
-// the token of their cluster. run, sim and other commands without a cluster have none.
-// file. run is the command.
+// the token of their cluster. run, sim and other commands without a cluster have none. The parameter run is
+// what the command does.
 func addSettings(c *cobra.Command, run func(*cobra.Command, []string) error) {
 	c.Flags().String("config", "", "`file` with settings: a YAML mapping of flag names to values; the variable SLOTWISE_NAME overrides it")
 	// Flags are set before run looks at any; Changed is true then, as for the command line.

@@ -134,7 +134,7 @@ func (f *submitFlags) submit(c *cobra.Command, args []string) error {
 			return misuse("--file %s: is a directory; name its files", name)
 		}
 	}
-	// After all checks that need no master.
+	// After all checks that need no master, so that a mistake is reported at once even if no master answers.
 	if _, err := f.connect(nil); err != nil {
 		return err
 	}

@@ -38,7 +38,7 @@ const (
 // and lost output, nodes.go membership and heartbeats, offer.go the assignment of work,
 // park.go the heartbeats that a simulation leaves out, reserve.go tasks that occupy several
 // slots, preempt.go reduces that keep their own maps out, backoff.go retries after errors of
-// the storage, and time.go time-outs.
+// the storage, and time.go time-outs, the updates of policies and the attempts that a policy preempts.
 type Tracker struct {
 	cfg    Config
 	jobs   *job.Book

@@ -15,6 +15,7 @@
 //	slot assigner, Algorithm 3       target.go     a node's split and its next kind
 //	prior knowledge, 4.1             tumm.go       task times that a simulation states
 //	H_TuMM's assigner, Algorithm 4   target.go     a node's split from its own means
+//	the policies themselves          node.go, tumm.go, htumm.go    what both share, and each
 //
 // The total of a node never changes: its maps and reduces together are at most
 // its map and reduce slots together. A running task keeps its slot when the split

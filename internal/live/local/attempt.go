@@ -104,7 +104,6 @@ func (c *Cluster) run(ctx context.Context, a *attempt) (err error) {
 // mayCommit asks the tracker whether the attempt may commit and waits for the answer. The answer no
 // comes as a cancelled context (CommitDenied). The loop cannot have ended, because the attempt is
 // one of its attempts.
-// answer.
 func (c *Cluster) mayCommit(ctx context.Context, a *attempt) error {
 	c.post(func() { c.step(&tracker.AskCommit{Attempt: a.id}) })
 	select {

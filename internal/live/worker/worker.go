@@ -18,6 +18,12 @@
 // and decides when their content is acknowledged. This package is the shell around it:
 // processes, files, RPC and timers. Worker.mu guards the agent and everything
 // else that goroutines share. It is never held during I/O or while waiting.
+//
+// session.go registers and sends heartbeats. attempts.go, run.go and child.go run an attempt's process, pool.go
+// keeps it for the next attempt, limits.go bounds it and owner*.go gives it to the job's user; driver.go does the
+// same for a chain's program. jobs.go knows what the master says of a job, files.go its files, home.go the
+// directories. logs.go writes logs, keptlogs.go sends their ends to the master, and http.go serves them, outputs,
+// metrics and stacks.
 package worker
 
 import (

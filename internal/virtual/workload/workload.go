@@ -2,6 +2,7 @@
 // and the cluster that they run on. It reads job mixes and the traces of other
 // tools, and it makes the workloads of the papers. It opens no files: readers
 // get an io.Reader.
+//
 // A workload has a short life. Read or ReadFolder turns text into a Source; Source.Jobs makes the jobs of one
 // seed; the simulator submits each at its Submit time, or later when the jobs in After have ended, and asks
 // for its tasks then. Importers of traces share the type importer (trace.go), which bounds, sorts and names

@@ -5,6 +5,11 @@
 // only when it is completed, and so outputs stay invisible: tasks upload the parts,
 // and the committing process completes the uploads. The publisher type describes the
 // steps, and docs/storage.md the consequences for users.
+//
+// config.go finds the server and the credentials, s3.go opens objects, list.go lists and edit.go is what hadoop fs
+// needs. stage.go has the steps of a staging, on which package storage builds a commit; writer.go and upload.go
+// make the parts of an object. server.go is all that a staging asks of a server, so that tests can give it one
+// that fails between any two requests.
 package s3
 
 import (

@@ -66,4 +66,13 @@
 //	a job's output is committed or aborted only when none of its attempts is alive,
 //	  or Config.Grace has passed
 //	every call gets one reply
+//
+// # The files
+//
+// core.go takes a message to its handler, and message.go declares all messages. worker.go has the sessions and
+// outboxes of workers, submit.go the way of a request to an accepted job, jobs.go a job's outputs and end,
+// outputs.go the logs of map outputs that reduces read, room.go the bounds on jobs and tasks, and chain*.go the
+// chains. journal.go makes records and facts.go translates the tracker's; restore.go applies them and compact.go
+// shortens them. What only reads is in status.go, listing.go, describe.go, slow.go and forecast.go; advice.go
+// words it. border.go and wire.go check what comes from outside, and check.go the invariants above.
 package protocol

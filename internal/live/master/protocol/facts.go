@@ -38,10 +38,9 @@ func attemptOf(r *slotwisev1.AttemptRef) job.AttemptID {
 	return job.AttemptID{TaskID: job.TaskID{Job: job.ID(r.GetJob()), Kind: job.Kind(r.GetKind()), Index: r.GetIndex()}, Number: r.GetTry()}
 }
 
-// encodeFact returns the record of a fact. It panics for a type that it does not know,
-// which TestFacts rules out.
-// Times are nanoseconds since the journal's epoch and not wall clocks, which may step back between two
-// records.
+// encodeFact returns the record of a fact. Times in it are nanoseconds since the journal's epoch: a wall
+// clock may step back between two records. encodeFact panics for a type that it does not know, which
+// TestFacts rules out.
 func encodeFact(f tracker.Fact) *slotwisev1.JournalRecord {
 	r := &slotwisev1.JournalRecord{}
 	switch f := f.(type) {
@@ -179,8 +178,8 @@ func encodePast(f *tracker.FactTask) *slotwisev1.FactTask {
 	return t
 }
 
-// decodeFact returns the fact of a record, or nil if the record is of another type.
-// details returns the JournalJob of a job.
+// decodeFact returns the fact of a record, or nil if the record is of another type. The parameter details
+// returns the JournalJob of a job.
 func decodeFact(r *slotwisev1.JournalRecord, details func(job.ID) *slotwisev1.JournalJob) (tracker.Fact, error) {
 	switch w := r.What.(type) {
 	case *slotwisev1.JournalRecord_Accepted:

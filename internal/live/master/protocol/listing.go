@@ -120,8 +120,8 @@ func (c *Core) Use() Use {
 		}
 	}
 	// Joins and losses of nodes and ends of jobs change the picture without a revision of any
-	// job that is still listed.
-	// Sums may collide, which costs one refresh of a page that a later change brings.
+	// job that is still listed, so their counts are part of the sum. Two states may have the same sum: then
+	// a page shows the older one until the next change.
 	u.Revision = int64(u.Alive + u.Nodes + len(c.live))
 	for _, j := range c.live {
 		u.Revision += j.revision

@@ -364,8 +364,11 @@ const leastPause = time.Second
 func (m *Master) tick() {
 	now := time.Now()
 	// From a quarter of NodeTimeout on, because a shorter pause leaves the workers most of the time that they have. A
-	// tick is late by a few milliseconds on a busy master, and by a second on no master that runs.
-	if gap := now.Sub(m.ticked); gap >= max(leastPause, m.cfg.NodeTimeout/4) {
+	// tick is late by a few milliseconds on a busy master, and by a second on no master that runs. Once in NodeTimeout
+	// only, unless the pause was long: on a disk that is slow all the time each tick ends such a pause, and workers
+	// that died would never be given up. The heartbeats of the living are read between these pauses.
+	gap, since := now.Sub(m.ticked), now.Sub(m.resumed)
+	if gap >= max(leastPause, m.cfg.NodeTimeout/4) && (gap >= m.cfg.NodeTimeout/2 || since >= m.cfg.NodeTimeout) {
 		m.resumed = now
 		m.log.Warn("this master did not run for a while, or its disk did not answer: no worker is given up until all had time to be heard", "paused", gap)
 	}

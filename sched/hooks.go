@@ -66,7 +66,7 @@ type (
 	// each Update and each tick of the tracker. Preempted attempts do not count as
 	// failed.
 	Preempter interface {
-		Preempt(now time.Duration) []*job.Attempt
+		Preempt(now time.Duration) []Victim
 	}
 
 	// Limiter decides how many slots of each kind a node has, in place of what the
@@ -141,6 +141,14 @@ const (
 
 // DemandOf returns the change of demand for a kind of task.
 func DemandOf(k job.Kind) Change { return MapDemandChanged + Change(k) }
+
+// Victim is an attempt that a Preempter wants killed.
+type Victim struct {
+	Attempt *job.Attempt
+	// For says who needs the slot, in words that end the sentence "its slot goes to ...". The attempt's user
+	// reads it as the attempt's error, also in the history. "" stands for another job.
+	For string
+}
 
 // Hooks lists the optional interfaces that a policy and its parts implement. Each
 // list is in the order of the calls.

@@ -64,10 +64,12 @@ type wisher struct {
 func (*wisher) Interval() time.Duration { return 10 * time.Second }
 func (*wisher) Update(time.Duration)    {}
 func (w *wisher) Want(a *job.Attempt)   { w.want = append(w.want, a) }
-func (w *wisher) Preempt(time.Duration) []*job.Attempt {
-	want := w.want
+func (w *wisher) Preempt(time.Duration) (victims []sched.Victim) {
+	for _, a := range w.want {
+		victims = append(victims, sched.Victim{Attempt: a})
+	}
 	w.want = nil
-	return want
+	return victims
 }
 
 // breaker returns an assignment that breaks a rule.

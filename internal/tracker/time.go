@@ -1,6 +1,7 @@
 package tracker
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -136,11 +137,11 @@ func (t *Tracker) preempt() {
 	for _, h := range t.hooks.Preempters {
 		// The hook names attempts and kills none itself: only the tracker can tell the node and record the
 		// fact.
-		for _, a := range h.Preempt(t.now) {
+		for _, v := range h.Preempt(t.now) {
 			// An earlier kill of the list may have ended the attempt, or its job.
-			if a.State() == job.AttemptRunning {
+			if v.Attempt.State() == job.AttemptRunning {
 				t.stats.Preempted++
-				t.kill(a, "its slot goes to another job")
+				t.kill(v.Attempt, "its slot goes to "+cmp.Or(v.For, "another job"))
 			}
 		}
 	}

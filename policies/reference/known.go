@@ -31,7 +31,7 @@ type Known struct {
 	remaining bool
 	view      *sched.View
 	sizes     []size // by job seat
-	victims   []*job.Attempt
+	victims   []sched.Victim
 }
 
 // size holds Known's statistics of one job.
@@ -209,7 +209,7 @@ func (x *Known) chooseVictims(k job.Kind) {
 			}
 			// An attempt in a lent slot would free one of the other kind.
 			if next.Slot() == k && x.rank(jobs[last]) > x.rank(j) {
-				x.victims = append(x.victims, next)
+				x.victims = append(x.victims, sched.Victim{Attempt: next})
 				x.sizes[j.Seat()].asked[k] = true
 				short -= next.Width()
 				free += next.Width()
@@ -222,7 +222,7 @@ func (x *Known) chooseVictims(k job.Kind) {
 }
 
 // Preempt implements sched.Preempter.
-func (x *Known) Preempt(time.Duration) []*job.Attempt {
+func (x *Known) Preempt(time.Duration) []sched.Victim {
 	v := x.victims
 	x.victims = nil
 	return v

@@ -80,13 +80,13 @@ func (p *preempter) Interval() time.Duration { return 3 * time.Second }
 func (p *preempter) Update(time.Duration) { p.due = true }
 
 // Preempt implements sched.Preempter.
-func (p *preempter) Preempt(time.Duration) []*job.Attempt {
+func (p *preempter) Preempt(time.Duration) []sched.Victim {
 	due := p.due
 	p.due = false
 	for _, j := range p.view.Jobs().Live() {
 		for k := range job.Kind(job.Kinds) {
 			if a := j.Oldest(k); due && a != nil {
-				return []*job.Attempt{a}
+				return []sched.Victim{{Attempt: a}}
 			}
 		}
 	}

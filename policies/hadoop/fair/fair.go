@@ -40,7 +40,7 @@ type Order struct {
 	// pools with running tasks, which may need speculative copies.
 	ready, busy    [job.Kinds]ranking[*pool]
 	claims         []*claim       // scratch space of updateShares
-	victims        []*job.Attempt // chosen by the last check, until Preempt returns them
+	victims        []sched.Victim // chosen by the last check, until Preempt returns them
 	checked        time.Duration  // time of the last check for preemption
 	admissionStale bool           // the set of runnable jobs must be computed again
 	jobsLimited    bool           // some pool or user has a limit on running jobs

@@ -1,6 +1,7 @@
 package fair
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -259,7 +260,7 @@ func TestFairPreemption(t *testing.T) {
 		}
 		w.Submit(job.Spec{Request: job.Request{Pool: "b"}, Splits: make([]job.Split, 40)})
 		w.Now = 0
-		var victims []*job.Attempt
+		var victims []sched.Victim
 		for len(victims) == 0 && w.Now < 10*time.Second {
 			w.Now += 500 * time.Millisecond
 			w.fair.Update(w.Now)
@@ -270,8 +271,11 @@ func TestFairPreemption(t *testing.T) {
 			continue
 		}
 		for i, v := range victims {
-			if v != started[len(started)-1-i] {
-				t.Errorf("%s: victim %d is %v, not the newest left", c.name, i, v.ID())
+			if v.Attempt != started[len(started)-1-i] {
+				t.Errorf("%s: victim %d is %v, not the newest left", c.name, i, v.Attempt.ID())
+			}
+			if want := fmt.Sprintf(`pool "b", which lacked %d map slots for longer than its time-out`, c.victims); v.For != want {
+				t.Errorf("%s: victim %d is for %s, want %s", c.name, i, v.For, want)
 			}
 		}
 		if again := w.fair.Preempt(w.Now); len(again) > 0 {
@@ -289,8 +293,27 @@ func TestFairSparesUnreported(t *testing.T) {
 	w.Run(w.node, a, job.Map) // has not reported yet
 	w.Submit(job.Spec{Request: job.Request{Pool: "b"}, Splits: make([]job.Split, 4)})
 	w.fair.Update(10 * time.Second)
-	if v := w.fair.Preempt(0); !slices.Equal(v, []*job.Attempt{reported[2], reported[1]}) {
+	v := w.fair.Preempt(0)
+	if len(v) != 2 || v[0].Attempt != reported[2] || v[1].Attempt != reported[1] {
 		t.Errorf("%d victims", len(v))
+	}
+}
+
+// The words for the pools that reclaim slots, as many as they may be.
+func TestReclaimed(t *testing.T) {
+	var pools []*pool
+	for _, name := range []string{"a", "b", "c", "d", "e"} {
+		pools = append(pools, &pool{name: name})
+	}
+	for n, want := range map[int]string{
+		1: `pool "a", which lacked 1 reduce slot for longer than its time-out`,
+		2: `pools "a" and "b", which lacked 2 reduce slots for longer than their time-outs`,
+		3: `pools "a", "b" and "c", which lacked 3 reduce slots for longer than their time-outs`,
+		5: `pools "a", "b", "c" and 2 more, which lacked 5 reduce slots for longer than their time-outs`,
+	} {
+		if got := reclaimed(pools[:n], job.Reduce, n); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
 	}
 }
 

@@ -2,10 +2,14 @@ package fair
 
 import (
 	"cmp"
+	"fmt"
 	"math"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
+	"github.com/slotwise/slotwise/sched"
 	"github.com/slotwise/slotwise/sched/job"
 )
 
@@ -50,16 +54,43 @@ func (f *Order) checkPreemption(now time.Duration) {
 	}
 	f.checked = now
 	for k := range job.Kind(job.Kinds) {
+		var starving []*pool
 		want := 0
 		for _, p := range f.pools {
 			// One sum for all pools: the victims are the newest tasks of the whole cluster, whichever pool
 			// starves.
-			want += p.missing(k, now, f.cfg.Pools.FairTimeout)
+			if n := p.missing(k, now, f.cfg.Pools.FairTimeout); n > 0 {
+				want += n
+				starving = append(starving, p)
+			}
 		}
 		if want > 0 {
-			f.chooseVictims(k, want)
+			f.chooseVictims(k, want, reclaimed(starving, k, want))
 		}
 	}
+}
+
+// reclaimed says which pools reclaim a number of slots, as Victim.For. The slot of a victim may go to any of
+// them.
+func reclaimed(pools []*pool, k job.Kind, slots int) string {
+	// Three names at most, since every victim keeps the text.
+	const most = 3
+	var names []string
+	for _, p := range pools[:min(len(pools), most)] {
+		names = append(names, strconv.Quote(p.name))
+	}
+	if more := len(pools) - most; more > 0 {
+		names = append(names, fmt.Sprint(more, " more"))
+	}
+	who, whose := "pool "+names[0], "its time-out"
+	if last := len(names) - 1; last > 0 {
+		who, whose = "pools "+strings.Join(names[:last], ", ")+" and "+names[last], "their time-outs"
+	}
+	unit := "slots"
+	if slots == 1 {
+		unit = "slot"
+	}
+	return fmt.Sprintf("%s, which lacked %d %s %s for longer than %s", who, slots, k, unit, whose)
 }
 
 // missing returns how many slots the pool may reclaim from other pools.
@@ -80,8 +111,8 @@ func (p *pool) missing(k job.Kind, now, fairTimeout time.Duration) int {
 // chooseVictims adds the newest attempts of pools above their fair share to the
 // victims, at most want tasks. A pool loses only tasks above its share.
 // Attempts that no node has reported yet are spared, because they may not have
-// started.
-func (f *Order) chooseVictims(k job.Kind, want int) {
+// started. For each of them claimed says who needs the slot.
+func (f *Order) chooseVictims(k job.Kind, want int, claimed string) {
 	var tasks []*job.Attempt
 	left := make(map[*pool]int)
 	for _, p := range f.pools {
@@ -112,7 +143,7 @@ func (f *Order) chooseVictims(k job.Kind, want int) {
 		// Compared before the kill: a pool of 5 slots whose share is 4.5 loses one and runs 4, as in
 		// Hadoop. Without the count of the tasks left, the newest of one pool would all be killed.
 		if float64(left[p]) > p.side[k].share {
-			f.victims = append(f.victims, a)
+			f.victims = append(f.victims, sched.Victim{Attempt: a, For: claimed})
 			left[p] -= a.Width()
 			want -= a.Width()
 		}
@@ -120,7 +151,7 @@ func (f *Order) chooseVictims(k job.Kind, want int) {
 }
 
 // Preempt implements sched.Preempter.
-func (f *Order) Preempt(time.Duration) []*job.Attempt {
+func (f *Order) Preempt(time.Duration) []sched.Victim {
 	v := f.victims
 	// They are handed over once. The tracker kills them in the same step, and their ends follow as events.
 	f.victims = nil

@@ -33,14 +33,14 @@ func (p *impatient) Update(time.Duration) { p.due = true }
 func (p *impatient) Parts() []any { return []any{p.Policy} }
 
 // Preempt implements sched.Preempter.
-func (p *impatient) Preempt(time.Duration) (kill []*job.Attempt) {
+func (p *impatient) Preempt(time.Duration) (kill []sched.Victim) {
 	if !p.due {
 		return nil
 	}
 	p.due = false
 	for _, j := range p.view.Jobs().Live() {
 		for a := j.Oldest(job.Map); a != nil; a = a.Next() {
-			kill = append(kill, a)
+			kill = append(kill, sched.Victim{Attempt: a})
 		}
 	}
 	return kill

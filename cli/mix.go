@@ -123,8 +123,8 @@ func (f *runFlags) runMix(c *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	// Before the pages: a file that cannot be read ends the command, and nobody shall have seen its address
-	// by then.
+	// Before the pages: a file that cannot be read ends the command, and the address of its pages must not
+	// have been printed by then.
 	learned, err := f.readLearned()
 	if err != nil {
 		return err

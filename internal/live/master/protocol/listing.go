@@ -120,11 +120,11 @@ func (c *Core) Use() Use {
 		}
 	}
 	// Joins and losses of nodes and ends of jobs change the picture without a revision of any
-	// job that is still listed, so their counts are part of the sum. Two states may have the same sum: then
-	// a page shows the older one until the next change.
-	u.Revision = int64(u.Alive + u.Nodes + len(c.live))
+	// job that is still listed, so their counts are part of the revision. It is a hash and no sum, in which a
+	// node that is lost and a job that changes would cancel each other.
+	u.Revision = mix(mix(mix(0, int64(u.Alive)), int64(u.Nodes)), int64(len(c.live)))
 	for _, j := range c.live {
-		u.Revision += j.revision
+		u.Revision = mix(u.Revision, j.revision)
 		// For users such a job has ended.
 		if j.unsaved {
 			continue
@@ -149,6 +149,12 @@ func (c *Core) Use() Use {
 		u.Pools[j.core.Pool()], u.Users[j.core.User()] = pool, user
 	}
 	return u
+}
+
+// mix adds a number to a hash of 53 bits, which a script of the console's pages can hold exactly.
+func mix(hash, n int64) int64 {
+	x := uint64(hash^n) * 0x9e3779b97f4a7c15
+	return int64((x ^ x>>32) & (1<<53 - 1))
 }
 
 // Execution is an attempt of a task, as lists and charts need it.

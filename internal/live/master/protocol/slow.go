@@ -277,8 +277,8 @@ func (f *finder) lost() {
 		n    int
 		time int64
 	}
-	var failed, lost, copies sum
-	fetches := 0
+	var failed, lost, copies, preempted sum
+	fetches, latest := 0, (*row)(nil) // latest is the attempt that was preempted last
 	nodes := map[string]bool{}
 	for i := range f.rows {
 		r := &f.rows[i]
@@ -290,6 +290,13 @@ func (f *finder) lost() {
 			nodes[r.node] = true
 		case job.AttemptKilled.String():
 			into = &copies
+			// The tracker's words. A job that lost its slots has another remedy than one with many copies.
+			if strings.HasPrefix(r.err, "its slot goes to ") {
+				into = &preempted
+				if latest == nil || r.ended > latest.ended {
+					latest = r
+				}
+			}
 		// The attempt succeeded. If reduces could not read its output later, its error says so.
 		// Its time is not counted as lost: the map's next attempt is in the list, too.
 		default:
@@ -309,6 +316,9 @@ func (f *finder) lost() {
 	}
 	if lost.n > 0 {
 		f.add("lost", nil, 0, lost.time, "%s lost because the master no longer heard from %s, after %s of work in all", were(lost.n), strings.Join(slices.Sorted(maps.Keys(nodes)), ", "), span(lost.time))
+	}
+	if preempted.n > 0 {
+		f.add("preempted", latest, 0, preempted.time, "%s preempted, after %s of work in all; the last was %v on %s: %s", were(preempted.n), span(preempted.time), latest.id, latest.node, cut(latest.err))
 	}
 	if copies.n > 0 {
 		f.add("killed", nil, 0, copies.time, "%s killed, copies of tasks that another attempt had finished among them, after %s of work in all", were(copies.n), span(copies.time))

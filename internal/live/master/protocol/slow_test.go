@@ -58,6 +58,10 @@ func TestFindings(t *testing.T) {
 			maps(attemptLine{"j1_m_5_0", "failed", "n2", near, 2, 4, 100, "x"}, attemptLine{"j1_m_5_1", "failed", "n1", near, 5, 6, 100, "y"})},
 		{"lost", "lost", "1 attempt was lost because the master no longer heard from n2", slotwisev1.JobState_JOB_STATE_SUCCEEDED,
 			maps(attemptLine{"j1_m_5_0", "lost", "n2", near, 2, 4, 100, "x"})},
+		{"preempted", "preempted", `2 attempts were preempted, after 5.0 s of work in all; the last was j1_m_5_1 on n1: its slot goes to pool "b"`, slotwisev1.JobState_JOB_STATE_SUCCEEDED,
+			maps(attemptLine{"j1_m_5_0", "killed", "n2", near, 2, 4, 100, "its slot goes to another job"}, attemptLine{"j1_m_5_1", "killed", "n1", near, 5, 8, 100, `its slot goes to pool "b"`})},
+		{"copies", "killed", "1 attempt was killed, copies of tasks", slotwisev1.JobState_JOB_STATE_SUCCEEDED,
+			maps(attemptLine{"j1_m_5_0", "killed", "n2", near, 2, 4, 100, "j1_m_5_1 succeeded first"})},
 		{"path", "path", "15.5 s in all: 1.0 s until the first attempt; 10.0 s for maps, of which j1_m_0_0 on n1 ended last after 10.0 s; 4.0 s for reduces after them, of which j1_r_0_0 on n1 ended last after 4.0 s; 0.5 s to publish",
 			slotwisev1.JobState_JOB_STATE_SUCCEEDED, maps(attemptLine{"j1_r_0_0", done, "n1", "", 5, 16, 0, ""})},
 	} {

@@ -39,8 +39,7 @@ func job(p mapreduce.Params) (*mapreduce.Job, error) {
 			}
 			return nil
 		}),
-		// The longest n of each map's words are enough: a word that is not among them is not among the
-		// longest of all.
+		// The longest words of all are among the longest of each map, so these are enough.
 		Combiner: codes.Combiner(func(key string, words iter.Seq[string], out *mapreduce.TypedEmitter[string, string]) error {
 			for _, w := range longest(words, n) {
 				out.Put(key, w)

@@ -17,7 +17,7 @@ import (
 )
 
 // patience limits every wait for the cluster. The machine may be busy.
-const patience = 3 * time.Minute
+const patience = 8 * time.Minute
 
 // cluster is a slotwise cluster in its namespace.
 type cluster struct {

@@ -2,9 +2,11 @@ package parquet
 
 import (
 	"bytes"
+	"strings"
 	"testing"
 
 	"github.com/parquet-go/parquet-go"
+	"github.com/parquet-go/parquet-go/encoding/thrift"
 	types "github.com/parquet-go/parquet-go/format"
 
 	"github.com/slotwise/slotwise/internal/data/format"
@@ -56,5 +58,40 @@ func TestConvertedTypes(t *testing.T) {
 				t.Errorf("old %v: column %s has the type %s, want %s", old, columns[i].Name, columns[i].Type, want)
 			}
 		}
+	}
+}
+
+// TestDecimalWithoutScale reads decimals whose converted type has no scale, which stands for 0.
+func TestDecimalWithoutScale(t *testing.T) {
+	var b bytes.Buffer
+	w := parquet.NewGenericWriter[any](&b, parquet.NewSchema("t", parquet.Group{
+		"a": parquet.Decimal(2, 9, parquet.Int32Type), "b": parquet.Decimal(2, 20, parquet.FixedLenByteArrayType(9)), "c": parquet.List(parquet.Decimal(2, 20, parquet.ByteArrayType)),
+	}))
+	minus := []byte("\xff\xff\xff\xff\xff\xff\xff\xff\x85") // -123
+	row := parquet.Row{parquet.Int32Value(-123).Level(0, 0, 0), parquet.FixedLenByteArrayValue(minus).Level(0, 0, 1), parquet.ByteArrayValue(minus).Level(0, 1, 2)}
+	if _, err := w.WriteRows([]parquet.Row{row}); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	meta, at := footer(t, b.Bytes())
+	for i := range meta.Schema {
+		if e := &meta.Schema[i]; e.Type.Valid {
+			e.LogicalType, e.Scale = types.LogicalType{}, thrift.Null[int32]{}
+		}
+	}
+	file := withFooter(t, b.Bytes()[:at], meta)
+	if got, err := lines(file, "parquet"); err != nil || got != "-123\t-123\t[-123]\n" {
+		t.Errorf("%q, %v", got, err)
+	}
+	columns, _, err := format.Types(&format.Source{File: bytes.NewReader(file), Size: int64(len(file)), To: int64(len(file))}, &format.Spec{Name: format.Parquet})
+	if err != nil || columns[0].Type != "decimal(9,0)" || columns[1].Type != "decimal(20,0)" {
+		t.Errorf("the columns have the types %v, %v", columns, err)
+	}
+	// A damaged schema must not make bytes of a number.
+	meta.Schema[1].Type = thrift.New(types.Float)
+	if got, err := lines(withFooter(t, b.Bytes()[:at], meta), "parquet"); err == nil || !strings.Contains(err.Error(), "decimal of type FLOAT") {
+		t.Errorf("decimals in floats: %q, %v", got, err)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"math"
 	"math/big"
 	"time"
@@ -31,9 +32,9 @@ type kind struct {
 	unit      time.Duration // of a date or a time
 }
 
-// newKind returns the kind of a type.
-func newKind(t parquet.Type) *kind {
-	k := &kind{physical: t.Kind()}
+// newKind returns the kind of a leaf. leaves are the elements of the leaves in the file's schema.
+func newKind(c *parquet.Column, leaves []*types.SchemaElement) *kind {
+	k := &kind{physical: c.Type().Kind()}
 	// Spark, Hive and Impala write timestamps so. Int96 has no logical type: Spark stores UTC, Impala local
 	// time, and the file does not say which.
 	if k.physical == parquet.Int96 {
@@ -41,8 +42,17 @@ func newKind(t parquet.Type) *kind {
 	}
 	// Files of old writers, such as parquet-mr before 1.11 in Spark 2, have converted types alone. The library turns
 	// each into the logical type that replaced it, except INTERVAL, which stays bytes here.
-	if l := t.LogicalType(); l != nil && l.Value != nil {
+	if l := c.Type().LogicalType(); l != nil && l.Value != nil {
 		k.logical(l)
+	}
+	// Two types are taken from the schema, because the library does not pass them on: FLOAT16, and a converted
+	// DECIMAL without a scale, whose scale is 0.
+	e := leaves[c.Index()]
+	switch _, half := e.LogicalType.Value.(*types.Float16Type); {
+	case half:
+		k.half = true
+	case e.LogicalType.Value == nil && e.ConvertedType.Valid && e.ConvertedType.V == deprecated.Decimal:
+		k.decimal, k.scale, k.precision = true, int(e.Scale.V), int(e.Precision.V)
 	}
 	return k
 }
@@ -70,20 +80,12 @@ func (k *kind) logical(l *types.LogicalType) {
 	}
 }
 
-// halves returns the indexes of the leaves that are 16-bit floating-point numbers. The library
-// does not pass this logical type on.
-func halves(schema []types.SchemaElement) map[int]bool {
-	all := map[int]bool{}
-	index := 0
+// leavesOf returns the leaves of a schema. Their indexes are those of Column.Index.
+func leavesOf(schema []types.SchemaElement) (all []*types.SchemaElement) {
 	for i := range schema {
-		if !schema[i].Type.Valid {
-			continue // a group
+		if schema[i].Type.Valid { // no group
+			all = append(all, &schema[i])
 		}
-		// The index counts leaves alone, as Column.Index does.
-		if _, ok := schema[i].LogicalType.Value.(*types.Float16Type); ok {
-			all[index] = true
-		}
-		index++
 	}
 	return all
 }
@@ -215,8 +217,10 @@ func (k *kind) decimalText(v *parquet.Value) (string, error) {
 		return decimal.Text(big.NewInt(int64(v.Int32())), k.scale)
 	case parquet.Int64:
 		return decimal.Text(big.NewInt(v.Int64()), k.scale)
+	case parquet.ByteArray, parquet.FixedLenByteArray:
+		return decimal.OfBytes(v.ByteArray(), k.scale)
 	}
-	return decimal.OfBytes(v.ByteArray(), k.scale)
+	return "", fmt.Errorf("the schema is corrupt: a decimal of type %v", k.physical)
 }
 
 // half returns the number of 16 bits, in IEEE 754's format, whose little-endian bytes are b.

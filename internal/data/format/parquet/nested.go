@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/parquet-go/parquet-go"
+	types "github.com/parquet-go/parquet-go/format"
 )
 
 // node is a node of the schema of a nested column. Its values become lists, objects, and
@@ -27,42 +28,52 @@ type shape uint8
 
 const (
 	object   shape = iota
-	list           // LIST: a repeated group with one field
-	bareList       // LIST of old writers: a repeated field
-	mapping        // MAP: a repeated group of key and value
+	list           // a repeated group with one field, which is the item
+	bareList       // a repeated field, which is the item; of old writers
+	mapping        // a repeated group of key and value
 )
 
 // newNode returns the node of a column and adds its leaves to out.
-func newNode(c *parquet.Column, out *column) *node {
+func newNode(c *parquet.Column, leaves []*types.SchemaElement, out *column) *node {
 	n := &node{name: c.Name(), optional: c.Optional(), repeated: c.Repeated(), first: len(out.leaves)}
 	if c.Leaf() {
-		n.leaf = &leaf{index: c.Index(), kind: newKind(c.Type())}
+		n.leaf = &leaf{index: c.Index(), kind: newKind(c, leaves)}
 		out.leaves = append(out.leaves, n.leaf)
 	}
 	for _, f := range c.Columns() {
-		n.fields = append(n.fields, newNode(f, out))
+		n.fields = append(n.fields, newNode(f, leaves, out))
 	}
 	n.count = len(out.leaves) - n.first
 	n.shape = shapeOf(c)
 	return n
 }
 
-// shapeOf recognizes lists and maps by the structure that the specification asks for.
+// shapeOf recognizes lists and maps: by the annotation LIST and the specification's rules for old writers, or
+// without that annotation by structure and names.
 func shapeOf(c *parquet.Column) shape {
 	if c.Leaf() || len(c.Columns()) != 1 || !c.Columns()[0].Repeated() {
 		return object
 	}
-	// The names decide between the forms of lists: Spark and Arrow write list.element, Hive
-	// bag.array_element, and parquet-avro in its old form a bare repeated field called array.
 	inner := c.Columns()[0]
+	name, fields := inner.Name(), inner.Columns()
+	annotated := false
+	if l := c.Type().LogicalType(); l != nil {
+		_, annotated = l.Value.(*types.ListType)
+	}
 	switch {
-	// The annotation MAP is not asked for: old writers put MAP_KEY_VALUE or nothing at this group. A list of
-	// pairs of key and value looks the same and becomes an object, too.
-	case !inner.Leaf() && len(inner.Columns()) == 2 && inner.Columns()[0].Name() == "key" && inner.Columns()[0].Leaf():
-		return mapping
-	case !inner.Leaf() && len(inner.Columns()) == 1 && (inner.Name() == "list" || inner.Name() == "bag"):
+	// The item is the repeated field itself, which parquet-avro calls array, and parquet-thrift by the name of
+	// the list and _tuple. Records with the fields key and value are no map here.
+	case annotated && (len(fields) != 1 || fields[0].Repeated() || name == "array" || name == c.Name()+"_tuple"):
+		return bareList
+	case annotated:
 		return list
-	case inner.Name() == "array" || inner.Name() == "element":
+	// The annotation MAP is not asked for: old writers put MAP_KEY_VALUE or nothing at this group.
+	case len(fields) == 2 && fields[0].Name() == "key" && fields[0].Leaf():
+		return mapping
+	// Spark and Arrow write list.element, Hive bag.array_element.
+	case len(fields) == 1 && (name == "list" || name == "bag"):
+		return list
+	case name == "array" || name == "element":
 		return bareList
 	}
 	return object

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/parquet-go/parquet-go"
+	"github.com/parquet-go/parquet-go/deprecated"
+	"github.com/parquet-go/parquet-go/encoding/thrift"
 )
 
 // mapFile returns a file with one row, whose map has the given keys.
@@ -53,5 +55,51 @@ func TestMapKeys(t *testing.T) {
 	_, err := lines(mapFile(t, parquet.String(), text("a"), text("b"), text("a")), "parquet,as=json")
 	if err == nil || !strings.Contains(err.Error(), `a map has the key "a" twice`) {
 		t.Errorf("equal keys: %v", err)
+	}
+}
+
+// TestOldLists reads lists as old writers encode them. The annotation LIST decides, not the names of the fields:
+// records with the fields key and value are no map, and an inner field may have any name.
+func TestOldLists(t *testing.T) {
+	number := parquet.Required(parquet.Leaf(parquet.Int32Type))
+	pair := parquet.Group{"key": number, "value": number}
+	for name, c := range map[string]struct {
+		repeated parquet.Node
+		field    string // the repeated field's name
+		want     string
+		without  string // the same without the annotation
+	}{
+		"numbers":      {number, "array", `[1,1]`, `[1,1]`},
+		"other name":   {number, "x", `[1,1]`, `{"x":[1,1]}`},
+		"records":      {pair, "array", `[{"key":1,"value":1},{"key":1,"value":1}]`, ""},
+		"other group":  {parquet.Group{"x": number}, "items", `[1,1]`, `{"items":[{"x":1},{"x":1}]}`},
+		"one field":    {parquet.Group{"x": number}, "array", `[{"x":1},{"x":1}]`, `[{"x":1},{"x":1}]`},
+		"tuple":        {parquet.Group{"x": number}, "l_tuple", `[{"x":1},{"x":1}]`, `{"l_tuple":[{"x":1},{"x":1}]}`},
+		"lists inside": {parquet.Group{"x": parquet.Repeated(number)}, "items", `[{"x":[1]},{"x":[1]}]`, `{"items":[{"x":[1]},{"x":[1]}]}`},
+	} {
+		schema := parquet.NewSchema("r", parquet.Group{"l": parquet.Group{c.field: parquet.Repeated(c.repeated)}})
+		var row parquet.Row
+		for column, path := range schema.Columns() {
+			leaf, _ := schema.Lookup(path...)
+			for item := range 2 {
+				row = append(row, parquet.Int32Value(1).Level(item, leaf.MaxDefinitionLevel, column))
+			}
+		}
+		var b bytes.Buffer
+		w := parquet.NewGenericWriter[any](&b, schema)
+		if _, err := w.WriteRows([]parquet.Row{row}); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := lines(b.Bytes(), "parquet"); c.without != "" && (err != nil || got != c.without+"\n") {
+			t.Errorf("%s, without an annotation: %s, %v; want %s", name, got, err, c.without)
+		}
+		meta, at := footer(t, b.Bytes())
+		meta.Schema[1].ConvertedType = thrift.New(deprecated.List)
+		if got, err := lines(withFooter(t, b.Bytes()[:at], meta), "parquet"); err != nil || got != c.want+"\n" {
+			t.Errorf("%s: %s, %v; want %s", name, got, err, c.want)
+		}
 	}
 }

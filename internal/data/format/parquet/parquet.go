@@ -104,16 +104,10 @@ func open(src *format.Source, s *format.Spec) (format.Records, error) {
 	if err != nil {
 		return nil, err
 	}
+	leaves := leavesOf(f.Metadata().Schema)
 	// In the order of Line, which need not be the order of the file.
 	for _, at := range sel.At {
-		r.cols = append(r.cols, newColumn(top[at]))
-	}
-	// The library does not pass this type on, so it is found in the schema itself.
-	half := halves(f.Metadata().Schema)
-	for _, c := range r.cols {
-		for _, l := range c.leaves {
-			l.kind.half = half[l.index]
-		}
+		r.cols = append(r.cols, newColumn(top[at], leaves))
 	}
 	r.line, r.names = sel.Line, sel.Names
 	all, err := groups(f.Metadata(), src)
@@ -221,19 +215,19 @@ func (r *rows) nextGroup() error {
 
 // Types returns the columns of the file and their types.
 func (r *rows) Types() []format.ColumnType {
-	half := halves(r.file.Metadata().Schema)
+	leaves := leavesOf(r.file.Metadata().Schema)
 	out := make([]format.ColumnType, len(r.top))
 	for i, c := range r.top {
-		out[i] = format.ColumnType{Name: c.Name(), Type: typeOf(c, half)}
+		out[i] = format.ColumnType{Name: c.Name(), Type: typeOf(c, leaves)}
 	}
 	return out
 }
 
 // typeOf returns the type of a column as package format names it.
-func typeOf(c *parquet.Column, half map[int]bool) string {
+func typeOf(c *parquet.Column, leaves []*types.SchemaElement) string {
 	if !c.Leaf() || c.Repeated() {
 		// A column for its shape alone. Its leaves are never opened.
-		column := newColumn(c)
+		column := newColumn(c, leaves)
 		switch {
 		case column.node.repeated || column.node.shape == list || column.node.shape == bareList:
 			return "list"
@@ -242,7 +236,7 @@ func typeOf(c *parquet.Column, half map[int]bool) string {
 		}
 		return "record"
 	}
-	k := newKind(c.Type())
+	k := newKind(c, leaves)
 	// What a value means comes first: decimals and dates are stored as integers and bytes.
 	switch {
 	case k.decimal:
@@ -261,7 +255,7 @@ func typeOf(c *parquet.Column, half map[int]bool) string {
 		return "bool"
 	case k.physical == parquet.Int32 || k.physical == parquet.Int64:
 		return "int"
-	case k.physical == parquet.Float || k.physical == parquet.Double || half[c.Index()]:
+	case k.physical == parquet.Float || k.physical == parquet.Double || k.half:
 		return "float"
 	case k.text:
 		return "string"
@@ -384,13 +378,13 @@ type column struct {
 	leaves []*leaf
 }
 
-func newColumn(c *parquet.Column) *column {
+func newColumn(c *parquet.Column, leaves []*types.SchemaElement) *column {
 	out := &column{name: c.Name()}
 	if c.Leaf() && !c.Repeated() {
-		out.leaves = []*leaf{{index: c.Index(), kind: newKind(c.Type())}}
+		out.leaves = []*leaf{{index: c.Index(), kind: newKind(c, leaves)}}
 		return out
 	}
-	out.node = newNode(c, out)
+	out.node = newNode(c, leaves, out)
 	return out
 }
 

@@ -33,7 +33,6 @@ type jhistBody struct {
 	Maps      *int      `json:"totalMaps"`
 	Reduces   *int      `json:"totalReduces"`
 	Uber      bool      `json:"uberized"`
-	JobStatus string    `json:"jobStatus"`
 	Flow      avroText  `json:"workflowAdjacencies"`
 	TaskID    string    `json:"taskid"`
 	TaskType  string    `json:"taskType"`
@@ -128,7 +127,7 @@ func (h *history) jhistEvent(line int, kind string, e *jhistBody) {
 		h.job.Outcome, h.job.Finish = "SUCCESS", e.Finish
 	// All three leave the job out, unless TraceOptions.All keeps it with the tasks that it had.
 	case "JOB_FAILED", "JOB_KILLED", "JOB_ERROR":
-		h.job.Outcome = "FAILED"
+		h.job.Outcome, h.job.Finish = "FAILED", e.Finish
 	}
 	// Events of the job have no type; set-up and clean-up tasks of old versions have their own, and the world
 	// of a simulation adds their time.

@@ -36,25 +36,24 @@ var jhistLog = "Avro-Json\n" + `{"type":"record","name":"Event"}` + "\n" +
 
 // A .jhist file and the log of a JobTracker make the same job of the same attempts.
 func TestJhist(t *testing.T) {
-	o := RumenOptions{TraceOptions: TraceOptions{KeepHosts: true}}
-	var lists [2][]Job
-	for i, log := range []string{historyLog, jhistLog} {
-		trace, err := ReadHistory("h", files("h/job_1_0001-x.jhist", log, "h/job_1_0001_conf.xml", historyConfig), o)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if len(trace.Warnings) > 0 {
-			t.Errorf("warnings %q", trace.Warnings)
-		}
-		lists[i] = trace.List
-	}
-	if diff := cmp.Diff(lists[0], lists[1]); diff != "" {
-		t.Errorf("(-JobTracker +jhist)\n%s", diff)
-	}
-	if len(lists[1]) != 1 || lists[1][0].Reduces[1].Fetch != 6*time.Second {
-		t.Errorf("jobs %+v", lists[1])
-	}
+	o := RumenOptions{TraceOptions: TraceOptions{KeepHosts: true, All: true}}
 	failed := strings.NewReplacer("JOB_FINISHED", "JOB_FAILED").Replace(jhistLog)
+	for _, logs := range [][2]string{{historyLog, jhistLog}, {strings.Replace(historyLog, `STATUS="SUCCESS" FINISHED`, `STATUS="FAILED" FINISHED`, 1), failed}} {
+		var traces [2]*Trace
+		for i, log := range logs {
+			var err error
+			if traces[i], err = ReadHistory("h", files("h/job_1_0001-x.jhist", log, "h/job_1_0001_conf.xml", historyConfig), o); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if diff := cmp.Diff(traces[0], traces[1]); diff != "" {
+			t.Errorf("(-JobTracker +jhist)\n%s", diff)
+		}
+		if x := traces[1]; len(x.List) != 1 || x.List[0].Reduces[1].Fetch != 6*time.Second || len(x.Recorded) != 1 || x.Recorded[0] != 151*time.Second || len(x.Warnings) > 0 {
+			t.Errorf("jobs %+v, recorded %v, warnings %q", x.List, x.Recorded, x.Warnings)
+		}
+	}
+	o.All = false
 	if _, err := ReadHistory("h", files("f", failed), o); err == nil || !strings.Contains(err.Error(), "1 jobs that did not succeed are left out") {
 		t.Errorf("a failed job: %v", err)
 	}

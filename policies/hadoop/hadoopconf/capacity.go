@@ -38,6 +38,7 @@ var capacityElsewhere = []string{
 // It reads properties of Hadoop 2 and 3 as well. A property that it cannot convert is an
 // error.
 func CapacitySettings(props []Property, queues []string) (set map[string]string, warnings []Warning, err error) {
+	props = lastOf(props)
 	if isYarn(props) {
 		return yarnSettings(props)
 	}
@@ -116,7 +117,8 @@ func (c *capacityReader) read(p Property) string {
 		name = setting
 	}
 	switch {
-	case slices.Contains(capacityNames, name):
+	// Not under the name of a queue, nor as a default of queues: Hadoop reads the scheduler's own property only.
+	case p.Name == capacityPrefix+name && slices.Contains(capacityNames, name):
 		c.set[name] = value
 		return ""
 	case slices.Contains(capacityElsewhere, name):
@@ -136,8 +138,6 @@ func (c *capacityReader) list() (string, error) {
 				words = append(words, setting+"="+v)
 			}
 		}
-		// After the defaults, and in the order of the file: of a setting that occurs twice the last one
-		// counts.
 		words = append(words, c.said[q]...)
 		// A semicolon would end the queue and turn the rest into another one, without an error.
 		if text := strings.Join(words, ","); strings.Contains(text, ";") {

@@ -41,7 +41,7 @@ var fairElsewhere = []string{
 // returns an error for a value that cannot be parsed.
 func FairSettings(props []Property) (set map[string]string, warnings []Warning, err error) {
 	set = make(map[string]string)
-	for _, p := range props {
+	for _, p := range lastOf(props) {
 		name, ours := strings.CutPrefix(p.Name, fairPrefix)
 		if !ours {
 			continue

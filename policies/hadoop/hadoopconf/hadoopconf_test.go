@@ -134,6 +134,30 @@ func TestFairSettings(t *testing.T) {
 	}
 }
 
+// Of a property that occurs twice the last one counts, even if an earlier one is wrong.
+func TestRepeatedProperties(t *testing.T) {
+	var props []Property
+	for i, value := range []string{"never", "7000", "9000"} {
+		props = append(props, Property{"mapred.fairscheduler.locality.delay", value, i + 1})
+	}
+	got, _, err := FairSettings(props)
+	if want := map[string]string{"node-wait": "9s", "rack-wait": "9s"}; err != nil || !maps.Equal(got, want) {
+		t.Errorf("fair: %v, %v, want %v", got, err, want)
+	}
+	const queue = "mapred.capacity-scheduler.queue."
+	got, _, err = CapacitySettings([]Property{{"mapred.queue.names", "a,b,c", 1}, {queue + "a.capacity", "many", 2},
+		{queue + "b.capacity", "60", 3}, {queue + "a.capacity", "40", 4}, {"mapred.queue.names", "b,a", 5}}, nil)
+	if want := map[string]string{"queues": "b,capacity=60;a,capacity=40"}; err != nil || !maps.Equal(got, want) {
+		t.Errorf("capacity: %v, %v, want %v", got, err, want)
+	}
+	const yarn = yarnPrefix + "root."
+	_, warnings, err := CapacitySettings([]Property{{yarn + "queues", "a,b", 1}, {yarn + "queues", "a", 2}, {yarn + "a.capacity", "100", 3},
+		{yarn + "a.priority", "1", 4}, {yarn + "a.priority", "2", 5}}, nil)
+	if err != nil || len(warnings) != 1 || warnings[0].Line != 5 {
+		t.Errorf("YARN: %v, %v", warnings, err)
+	}
+}
+
 // Every parameter to which a Hadoop property is mapped exists.
 func TestFairNamesAreParameters(t *testing.T) {
 	info, err := policies.Describe("fair")
@@ -183,6 +207,8 @@ func TestCapacitySettings(t *testing.T) {
 		p("capacity-scheduler.queue.a.maximum-initialized-active-tasks", "1"),
 		p("capacity-scheduler.queue.a", "1"),
 		p("capacity-scheduler.colour", "red"),
+		p("capacity-scheduler.queue.a.maximum-tasks-per-heartbeat", "7"),
+		p("capacity-scheduler.default-maximum-tasks-per-heartbeat", "8"),
 	}
 	set, warnings, err := CapacitySettings(props, nil)
 	want := map[string]string{"maximum-tasks-per-heartbeat": "5",
@@ -190,7 +216,7 @@ func TestCapacitySettings(t *testing.T) {
 	if err != nil || !maps.Equal(set, want) {
 		t.Errorf("got %v, %v, want %v", set, err, want)
 	}
-	if len(warnings) != 4 {
+	if len(warnings) != 6 {
 		t.Errorf("warnings %v", warnings)
 	}
 	if _, err := policies.Build("capacity", sched.Options{Set: set}); err != nil {

@@ -79,7 +79,7 @@ func bad(err error, line int, name string) error {
 
 // ReadProperties reads a file of properties such as mapred-site.xml or
 // capacity-scheduler.xml, in order. If a name occurs twice it returns both; the last one
-// counts. It does not substitute variables in values.
+// counts (see lastOf). It does not substitute variables in values.
 func ReadProperties(r io.Reader) (props []Property, warnings []Warning, err error) {
 	root, err := parse(r)
 	if err != nil {
@@ -123,4 +123,19 @@ func ReadProperties(r io.Reader) (props []Property, warnings []Warning, err erro
 		}
 	}
 	return props, warnings, nil
+}
+
+// lastOf returns each name once, in the order of first mention, with the value that it has last. Of
+// repeated properties Hadoop takes the last one, in a file and among files.
+func lastOf(props []Property) (list []Property) {
+	at := map[string]int{} // index in list
+	for _, p := range props {
+		i, again := at[p.Name]
+		if !again {
+			i = len(list)
+			at[p.Name], list = i, append(list, p)
+		}
+		list[i] = p
+	}
+	return list
 }

@@ -58,7 +58,7 @@ func yarnSettings(props []Property) (set map[string]string, warnings []Warning, 
 		if !ours {
 			continue
 		}
-		// The value that counts: of a property that occurs twice the last one does.
+		// From byName, whose values are trimmed.
 		text, err := r.check(name, r.byName[name])
 		if err != nil {
 			return nil, warnings, err

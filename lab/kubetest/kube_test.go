@@ -127,10 +127,7 @@ func logsOfPod(t *testing.T, c *cluster) {
 	}
 	tasks := c.tasks(ended[0].Job.ID)
 	attempt, pod := tasks[0].Attempts[0].ID, tasks[0].Attempts[0].Node
-	// The worker hands the end of the log to the master with a heartbeat after the attempt's end. A
-	// pod that is deleted before it takes the log along, which is no defect. Beside other tests that
-	// use all processors, four seconds were too few once.
-	time.Sleep(12 * time.Second)
+	// At once: a worker that has time to end drains until the master has its logs.
 	workerLog, _ := c.kubectl("logs", pod, "--tail=40")               // goes with the pod
 	c.must("delete", "pod", pod, "--wait=true", "--ignore-not-found") // the master may have given it back
 	if out, err := c.exec("logs", attempt); err != nil || !strings.Contains(out, complaint) {

@@ -128,9 +128,9 @@ func (w *Worker) attemptEnded(p *process, done *slotwisev1.Done, err error) {
 	// One step with End: in between the attempt would be running for the agent and unknown to stop.
 	delete(w.mu.processes, p.id)
 	instructions := w.mu.agent.End(p.id, state, text, tail, done)
-	log := p.log
+	// In the same step: a drained worker may end when it has neither attempts nor logs.
+	w.logs.add(endedLog{p.id.String(), p.id.Job.String(), p.log, state == agent.Failed, p.masters})
 	w.mu.Unlock()
-	w.logs.add(endedLog{p.id.String(), p.id.Job.String(), log, state == agent.Failed, p.masters})
 	w.carryOut(instructions)
 	w.metrics.ended(p.id.Kind, state)
 	w.log.Info("attempt ended", "attempt", p.id, "state", outcomeWord(state), "took", time.Since(p.started), "error", text)

@@ -152,10 +152,9 @@ func (w *Worker) driverEnded(p *driverProcess, done *slotwisev1.Done, err error)
 		delete(w.mu.drivers, p.id)
 		w.mu.agent.EndDriver(p.id, state, text, tail, done.GetFinal())
 	}
-	log := p.log
-	w.mu.Unlock()
 	run, _, _ := strings.Cut(p.id.String(), "_")
-	w.logs.add(endedLog{p.id.String(), run, log, state == agent.Failed, p.masters})
+	w.logs.add(endedLog{p.id.String(), run, p.log, state == agent.Failed, p.masters})
+	w.mu.Unlock()
 	w.log.Info("driver ended", "chain", p.id.Chain, "try", p.id.Try, "state", outcomeWord(state), "error", text)
 	w.heartbeatNow()
 }

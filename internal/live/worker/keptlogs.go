@@ -15,7 +15,7 @@ import (
 // When an attempt or driver has ended and has printed something, the worker sends the end of
 // its log to the master, which keeps it for the time after this worker. One goroutine sends
 // the logs of several attempts together, apart from heartbeats. While the master is away it
-// tries again. At the worker's end it has lastLogs left.
+// tries again. A worker drains until the master has all logs; one that ends at once has lastLogs left.
 //
 // A master that has replaced another one gives the same names to attempts of other users. So
 // it never gets a log of an attempt that began under an earlier master.
@@ -45,6 +45,7 @@ type logSender struct {
 	mu struct {
 		sync.Mutex
 		waiting []endedLog
+		sending int             // logs that take has returned last and that are being sent
 		full    map[string]bool // jobs and chains of which the master keeps logs of failed attempts only
 	}
 	wake chan struct{} // holds a value when logs wait
@@ -82,11 +83,19 @@ func (s *logSender) take() []endedLog {
 		n++
 	}
 	batch := s.mu.waiting[:n:n]
+	s.mu.sending = n
 	// Without this the slice would keep the array, and the ended logs in it, alive.
 	if s.mu.waiting = s.mu.waiting[n:]; len(s.mu.waiting) == 0 {
 		s.mu.waiting = nil
 	}
 	return batch
+}
+
+// left returns the number of logs that the master has not got yet.
+func (s *logSender) left() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.mu.waiting) + s.mu.sending
 }
 
 // setFull remembers jobs and chains of which the master keeps logs of failed attempts only.
@@ -133,6 +142,9 @@ func (w *Worker) sendLogs(ctx context.Context) {
 	last, cancel := context.WithTimeout(context.Background(), lastLogs)
 	defer cancel()
 	w.sendWaiting(last)
+	if n := w.logs.left(); n > 0 {
+		w.log.Warn("this worker ends, and the master has not kept the logs of the last attempts", "logs", n)
+	}
 }
 
 // sendWaiting sends all logs that wait. It returns when none is left, or when ctx is
@@ -171,7 +183,7 @@ func (w *Worker) sendWaiting(ctx context.Context) {
 func (s *logSender) putBack(logs []endedLog) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.mu.waiting = append(logs, s.mu.waiting...)
+	s.mu.waiting, s.mu.sending = append(logs, s.mu.waiting...), 0
 }
 
 // readLogs reads the ends of logs. It leaves out logs that cannot be read: they were removed

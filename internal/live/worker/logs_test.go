@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"github.com/slotwise/slotwise/internal/live/attempt"
+	"github.com/slotwise/slotwise/internal/live/worker/agent"
 	"github.com/slotwise/slotwise/sched/job"
 )
 
@@ -23,6 +25,38 @@ func homeWithLogs(t *testing.T) *home {
 		t.Fatal(err)
 	}
 	return h
+}
+
+// TestDrainWaitsForLogs: a worker without attempts and outputs has drained only when the master has its logs, also
+// a log that is being sent.
+func TestDrainWaitsForLogs(t *testing.T) {
+	w := &Worker{cfg: Config{DrainTimeout: time.Hour, ServeTimeout: time.Hour}, home: homeWithLogs(t), log: slog.New(slog.DiscardHandler), logs: logSender{wake: make(chan struct{}, 1)}}
+	w.mu.agent = agent.New()
+	log, err := w.home.newLog("j1_m_0_0", 1000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	log.Write([]byte("a line\n"))
+	drained := func(want bool, when string) {
+		t.Helper()
+		if w.isDrained(0) != want {
+			t.Errorf("drained is %v %s", !want, when)
+		}
+	}
+	drained(true, "without a log")
+	w.logs.add(endedLog{name: "j1_m_0_0", run: "j1", log: log})
+	drained(false, "while a log waits")
+	batch := w.logs.take()
+	drained(false, "while a log is sent")
+	w.logs.putBack(batch)
+	drained(false, "while a log waits again")
+	if !w.isDrained(2 * time.Hour) {
+		t.Error("a log holds the worker for ever")
+	}
+	w.logs.take()
+	w.logs.take() // the batch before has been kept
+	drained(true, "when the logs are kept")
 }
 
 // TestSilentLogs verifies that attempts that print nothing leave no files and have an empty

@@ -438,7 +438,9 @@ func (w *Worker) isDrained(after time.Duration) bool {
 		w.log.Warn("the drain timeout has passed: leaving, although jobs may need map outputs of this worker", "after", after)
 		return true
 	}
-	if listed > 0 { // the master has not acknowledged how these attempts ended
+	// The master has not acknowledged how these attempts ended, or has not kept their logs. Both would be lost
+	// with the machine.
+	if listed > 0 || w.logs.left() > 0 {
 		return false
 	}
 	// Jobs that still need outputs have them here: the master orders the removal when a job has

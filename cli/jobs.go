@@ -408,14 +408,14 @@ func newTasks() *cobra.Command {
 		return printTasks(u.out(), tasks)
 	})
 	c.Flags().StringVar(&kind, "kind", "", "list only tasks of this `kind`: map or reduce")
-	c.Flags().StringVar(&state, "state", "", "list only tasks in this `state`: pending, running, succeeded, failed or killed")
+	c.Flags().StringVar(&state, "state", "", "list only tasks that are, or have an attempt, in this `state`: "+strings.Join(taskStates, ", "))
 	completeWords(c, "kind", []string{"map", "reduce"})
 	completeWords(c, "state", taskStates)
 	return c
 }
 
-// taskStates are the states of tasks.
-var taskStates = []string{"pending", "running", "succeeded", "failed", "killed"}
+// taskStates are the states of tasks and of attempts.
+var taskStates = []string{"pending", "delayed", "running", "succeeded", "failed", "killed", "lost"}
 
 // printTasks prints a line for each attempt, and one for each task without
 // attempts.

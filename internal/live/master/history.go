@@ -272,7 +272,7 @@ func (m *Master) pastTasks(ctx context.Context, r *slotwisev1.TasksRequest) (*sl
 		for _, t := range j.Tasks {
 			id, err := job.ParseTask(t.Id)
 			wanted := began && err == nil && (r.Kind == slotwisev1.Kind_KIND_UNSPECIFIED || r.Kind == protocol.WireKind(id.Kind)) &&
-				(r.State == "" || r.State == t.State)
+				protocol.InState(t, r.State)
 			// After the test above, because the page begins behind this task.
 			began = began || t.Id == r.After
 			if !wanted {

@@ -173,6 +173,38 @@ func (r *rig) checkInHistory(id string) {
 	}
 }
 
+// TestTasksInState asks for failed and killed attempts of tasks that have succeeded, while the master has the job
+// and when only the history has it.
+func TestTasksInState(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, Config{})
+	id := r.submit(r.spec(3, 0, ""))
+	w := r.worker("w1", 3, 0)
+	for _, attempt := range []string{"_m_0_0", "_m_1_0", "_m_2_0"} {
+		w.awaitLaunch(id + attempt)
+	}
+	killed := w.failed(id+"_m_1_0", "killed: enough")
+	killed.State = slotwisev1.AttemptState_ATTEMPT_STATE_KILLED
+	w.heartbeat(0, w.failed(id+"_m_0_0", "bad luck"), killed, w.succeeded(id+"_m_2_0"))
+	w.awaitLaunch(id + "_m_0_1")
+	w.awaitLaunch(id + "_m_1_1")
+	w.heartbeat(0, w.succeeded(id+"_m_0_1"), w.succeeded(id+"_m_1_1"))
+	r.awaitEnd(id)
+	for _, where := range []string{"the master", "the history"} {
+		for state, want := range map[string][]string{"failed": {"_m_0"}, "killed": {"_m_1"}, "succeeded": {"_m_0", "_m_1", "_m_2"}, "lost": nil} {
+			resp, err := r.users.Tasks(t.Context(), &slotwisev1.TasksRequest{Job: id, State: state})
+			var got []string
+			for _, task := range resp.GetTasks() {
+				got = append(got, strings.TrimPrefix(task.Id, id))
+			}
+			if err != nil || !slices.Equal(got, want) {
+				t.Errorf("%s has %s: %v, %v, want %v", where, state, got, err, want)
+			}
+		}
+		r.restart()
+	}
+}
+
 // TestRestartOfWorker restarts master and worker: the worker's attempts and map outputs
 // are lost, and their tasks run again.
 func TestRestartOfWorker(t *testing.T) {

@@ -1471,7 +1471,7 @@ type TasksRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Job           string                 `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
 	Kind          Kind                   `protobuf:"varint,2,opt,name=kind,proto3,enum=slotwise.v1.Kind" json:"kind,omitempty"` // unspecified: both
-	State         string                 `protobuf:"bytes,3,opt,name=state,proto3" json:"state,omitempty"`                      // pending, running, succeeded or failed; "" all
+	State         string                 `protobuf:"bytes,3,opt,name=state,proto3" json:"state,omitempty"`                      // only tasks that are, or have an attempt, in this state; "" all
 	After         string                 `protobuf:"bytes,4,opt,name=after,proto3" json:"after,omitempty"`                      // only tasks that come after this one
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

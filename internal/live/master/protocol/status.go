@@ -240,7 +240,7 @@ func (c *Core) Tasks(id job.ID, r *slotwisev1.TasksRequest) (*slotwisev1.TasksRe
 			continue
 		}
 		for s := range c.taskStatuses(j, kind, from) {
-			if r.State != "" && s.State != r.State {
+			if !InState(s, r.State) {
 				continue
 			}
 			if !page.Add(proto.Size(s)) {
@@ -251,6 +251,13 @@ func (c *Core) Tasks(id job.ID, r *slotwisev1.TasksRequest) (*slotwisev1.TasksRe
 		}
 	}
 	return resp, nil
+}
+
+// InState reports whether a task or one of its attempts is in a state; "" is any. A task that succeeds in
+// the end hides its failed and killed attempts, and a user who asks for these states asks for the attempts.
+func InState(t *slotwisev1.TaskStatus, state string) bool {
+	return state == "" || t.State == state ||
+		slices.ContainsFunc(t.Attempts, func(a *slotwisev1.AttemptStatus) bool { return a.State == state })
 }
 
 // taskStatuses describes a job's tasks of a kind, beginning with an index.

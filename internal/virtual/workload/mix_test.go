@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"fmt"
 	"math"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -393,6 +395,84 @@ func TestJobsRoundTrip(t *testing.T) {
 			t.Fatalf("(-written +read)\n%s\n%s", diff, b.String())
 		}
 	})
+}
+
+// TestEveryFieldRoundTrip sets each field of a job, of its request and of its tasks by itself. The mix that
+// WriteJobs writes gives back an equal job, or WriteJobs returns an error that names the field.
+func TestEveryFieldRoundTrip(t *testing.T) {
+	task := Task{Duration: time.Second}
+	// values returns a value of each field in turn, with the other fields as in base.
+	values := func(base any) map[string]reflect.Value {
+		list := make(map[string]reflect.Value)
+		for i := range reflect.TypeOf(base).NumField() {
+			v := reflect.New(reflect.TypeOf(base)).Elem()
+			v.Set(reflect.ValueOf(base))
+			switch f := v.Field(i); f.Kind() {
+			case reflect.String:
+				f.SetString("text")
+			case reflect.Bool:
+				f.SetBool(true)
+			case reflect.Int8:
+				f.SetInt(1)
+			case reflect.Int:
+				f.SetInt(3)
+			case reflect.Int64:
+				f.SetInt(1 << 21)
+			case reflect.Uint8:
+				f.SetUint(1)
+			case reflect.Float64:
+				f.SetFloat(0.5)
+			case reflect.Array:
+				f.Set(reflect.ValueOf([job.Kinds]job.Ratings{{CPU: 1}, {Network: 8}}))
+			case reflect.Slice:
+				if f.Type() != reflect.TypeFor[[]string]() {
+					continue // the caller sets After and the tasks
+				}
+				f.Set(reflect.ValueOf([]string{"node1"}))
+			default:
+				continue // the caller sets the request and the outline
+			}
+			list[v.Type().Field(i).Name] = v
+		}
+		return list
+	}
+	all := map[string]Job{
+		"After":   {Name: "j", Maps: []Task{task}, After: []int{0}},
+		"Outline": {Name: "j", Outline: &Outline{Maps: 1, Make: func() (maps, reduces []Task) { return []Task{task}, nil }}},
+	}
+	for name, v := range values(Job{Name: "j", Maps: []Task{task}}) {
+		all[name] = v.Interface().(Job)
+	}
+	for name, v := range values(job.Request{}) {
+		all[name] = Job{Name: "j", Request: v.Interface().(job.Request), Maps: []Task{task}}
+	}
+	for name, v := range values(task) {
+		all[name+" of a map"] = Job{Name: "j", Maps: []Task{v.Interface().(Task)}}
+		all[name+" of a reduce"] = Job{Name: "j", Maps: []Task{task}, Reduces: []Task{v.Interface().(Task)}}
+	}
+	var refused []string
+	for name, want := range all {
+		var b bytes.Buffer
+		if err := WriteJobs(&b, []Job{{Name: "first", Maps: []Task{task}}, want}); err != nil {
+			if !strings.HasSuffix(err.Error(), name) {
+				t.Errorf("%s: %v", name, err)
+			}
+			refused = append(refused, name)
+			continue
+		}
+		got := jobsOf(t, readMix(t, b.String()), 1)[1]
+		if want.Outline != nil {
+			want.Maps, want.Reduces = want.Outline.Make()
+			want.Outline = nil
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-written +read)\n%s", name, diff)
+		}
+	}
+	slices.Sort(refused)
+	if want := []string{"Fetch of a map", "Fetch of a reduce", "Hosts of a reduce", "MaxAttempts", "NoSpeculation", "Origin", "TaskTimeout"}; !slices.Equal(refused, want) {
+		t.Errorf("WriteJobs refuses %q, want %q", refused, want)
+	}
 }
 
 // TestDrawnRoundTrip: a drawn mix, written as a list, gives the same jobs with

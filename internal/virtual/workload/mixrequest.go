@@ -36,7 +36,7 @@ func writeRequest(w *bufio.Writer, r *job.Request) {
 	share, stated := r.StartsAfter()
 	write("user", quote(r.User), r.User != "")
 	write("pool", quote(r.Pool), r.Pool != "")
-	write("priority", priorityName(r.Priority), r.Priority != job.Normal)
+	write("priority", strings.ToLower(strings.ReplaceAll(r.Priority.String(), "_", "-")), r.Priority != job.Normal)
 	write("deadline", r.Deadline.String(), r.Deadline != 0)
 	write("slow-start", strconv.FormatFloat(share, 'g', -1, 64), stated)
 	write("task-memory", strconv.FormatInt(r.TaskMemory, 10), r.TaskMemory != 0)
@@ -53,13 +53,6 @@ func parsePriority(s string) (job.Priority, error) {
 		return 0, fmt.Errorf("unknown priority %q; there are very-low, low, normal, high, very-high", s)
 	}
 	return p, nil
-}
-
-// priorityName returns the name of a priority in mix files. ReadMix rejects priorities beyond
-// Hadoop's five, which only a caller of WriteJobs can make, so they become the nearest.
-func priorityName(p job.Priority) string {
-	p = min(max(p, job.VeryLow), job.VeryHigh)
-	return strings.ToLower(strings.ReplaceAll(p.String(), "_", "-"))
 }
 
 // deadline reads the time from its submission within which a job should end.

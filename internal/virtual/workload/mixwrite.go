@@ -16,21 +16,44 @@ import (
 // replaced. WriteJobs does not check the jobs: ReadMix rejects one without
 // tasks and one that waits for a later job.
 //
-// Two things have no key in a mix and are lost: Task.Fetch and Job.Origin. So a trace that is written and
-// read again lets reduces overlap with maps by the world's share, and its maps pay nothing for data on other
-// nodes.
+// It returns an error for a job with a value that no key of a mix can state: read again, the job would run
+// differently. So the jobs of traces, whose Origin is not Stated, cannot be written.
 func WriteJobs(out io.Writer, jobs []Job) error {
 	w := bufio.NewWriter(out)
 	fmt.Fprintln(w, "# Times of submission since the start of the run; after: positions in this list, from 0.")
 	fmt.Fprintln(w, "jobs:")
 	for i := range jobs {
-		writeJob(w, &jobs[i])
+		j := &jobs[i]
+		tasks := j.Tasks()
+		if field := withoutKey(j, &tasks); field != "" {
+			return fmt.Errorf("job %d, %q: a job mix has no key for its %s", i, j.Name, field)
+		}
+		writeJob(w, j, &tasks)
 	}
 	return w.Flush()
 }
 
+// withoutKey names a value of a job that no key of a mix can state, or returns "".
+func withoutKey(j *Job, tasks *[job.Kinds][]Task) string {
+	fetches := func(t Task) bool { return t.Fetch != 0 }
+	for _, f := range []struct {
+		name string
+		set  bool
+	}{
+		{"Origin", j.Origin != Stated}, {"MaxAttempts", j.MaxAttempts != 0}, {"TaskTimeout", j.TaskTimeout != 0},
+		{"NoSpeculation", j.NoSpeculation}, {"Priority", !j.Priority.Valid()},
+		{"Fetch of a map", slices.ContainsFunc(tasks[job.Map], fetches)}, {"Fetch of a reduce", slices.ContainsFunc(tasks[job.Reduce], fetches)},
+		{"Hosts of a reduce", slices.ContainsFunc(tasks[job.Reduce], func(t Task) bool { return len(t.Hosts) > 0 })},
+	} {
+		if f.set {
+			return f.name
+		}
+	}
+	return ""
+}
+
 // writeJob writes a job without the keys that have their default values.
-func writeJob(w *bufio.Writer, j *Job) {
+func writeJob(w *bufio.Writer, j *Job, tasks *[job.Kinds][]Task) {
 	fmt.Fprintf(w, "  - name: %s\n", quote(j.Name))
 	for _, f := range []struct{ key, text string }{{"app", j.App}, {"class", j.Class}} {
 		if f.text != "" {
@@ -48,7 +71,6 @@ func writeJob(w *bufio.Writer, j *Job) {
 	if len(j.After) > 0 {
 		fmt.Fprintf(w, "    after: [%s]\n", strings.Trim(strings.ReplaceAll(fmt.Sprint(j.After), " ", ", "), "[]"))
 	}
-	tasks := j.Tasks()
 	writeTasks(w, "maps", tasks[job.Map])
 	writeTasks(w, "reduces", tasks[job.Reduce])
 }

@@ -369,16 +369,5 @@ func (h *history) endJob() {
 	// Records come in the order of starts, which the traced scheduler chose. Ids are in the order of splits.
 	slices.SortFunc(r.MapTasks, byID)
 	slices.SortFunc(r.ReduceTasks, byID)
-	j, guessed, err := h.options.job(r)
-	switch {
-	case err != nil:
-		h.im.fail(h.line, "job %q: %s", r.ID, err)
-		return
-	case len(j.Maps)+len(j.Reduces) == 0:
-		h.im.warn(h.line, "job %q has no tasks and is left out", r.ID)
-		return
-	case guessed > 0:
-		h.im.warn(h.line, "job %q: %d tasks have no times and get the median", r.ID, guessed)
-	}
-	h.im.addRecorded(h.line, j, r.Submit, r.Finish)
+	h.im.addRumen(h.line, h.options, r)
 }

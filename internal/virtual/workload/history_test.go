@@ -106,3 +106,23 @@ func TestPastBytes(t *testing.T) {
 		wantError(t, err, `h: job "j1": -1 input bytes, must be from 0 to 2⁶⁰`)
 	}
 }
+
+// With TraceOptions.All, a job that was killed before its reduces started keeps its maps, and one that was
+// killed in the queue is left out. Neither makes the trace an error.
+func TestFailedJobsWithoutTimes(t *testing.T) {
+	log := `{"jobID": "ok", "outcome": "SUCCESS", "submitTime": 1, "mapTasks": [{"startTime": 1, "finishTime": 1001}]}
+{"jobID": "maps", "outcome": "KILLED", "submitTime": 2, "totalMaps": 2, "totalReduces": 3, "mapTasks": [{"startTime": 3, "finishTime": 1003}]}
+{"jobID": "queue", "outcome": "FAILED", "submitTime": 3, "totalMaps": 5}`
+	trace, err := ReadRumen("r", strings.NewReader(log), RumenOptions{TraceOptions: TraceOptions{All: true}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(trace.List) != 2 || len(trace.List[1].Maps) != 2 || len(trace.List[1].Reduces) != 0 {
+		t.Errorf("%+v", trace.List)
+	}
+	warnings := []string{`r:2: job "maps": 1 tasks have no times and get the median`,
+		`r:2: job "maps" did not succeed, and 3 tasks of which none has run are left out`, `r:3: job "queue" has no tasks and is left out`}
+	if diff := cmp.Diff(warnings, trace.Warnings); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}

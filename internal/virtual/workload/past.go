@@ -70,17 +70,15 @@ func (im *importer) past(p *PastJob, o *RumenOptions, chains map[string]*followe
 	// Without counters: the history's own bytes are of the whole job, and follow below.
 	r := &rumenJob{ID: p.ID, Name: p.Name, Submit: &p.Submitted,
 		MapTasks: pastTasks(p.Maps), ReduceTasks: pastTasks(p.Reduces)}
-	j, guessed, err := o.job(r)
+	if !p.Succeeded {
+		r.Outcome = "FAILED"
+	}
+	j, ok, err := im.rumen(0, o, r)
 	switch {
-	case err != nil:
-		return fmt.Errorf("job %q: %w", p.ID, err)
+	case err != nil || !ok:
+		return err
 	case p.InputBytes < 0 || p.InputBytes > maxBytes:
 		return fmt.Errorf("job %q: %d input bytes, must be from 0 to 2⁶⁰", p.ID, p.InputBytes)
-	case len(j.Maps)+len(j.Reduces) == 0:
-		im.warn(0, "job %q has no tasks and is left out", p.ID)
-		return nil
-	case guessed > 0:
-		im.warn(0, "job %q: %d tasks have no times and get the median", p.ID, guessed)
 	}
 	// The whole request: a replayed job asks the scheduler for the same memory, processors and slow start as
 	// in the run. The Rumen form can state few of these.

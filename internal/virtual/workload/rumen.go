@@ -106,22 +106,40 @@ func ReadRumen(file string, in io.Reader, options RumenOptions) (*Trace, error) 
 			failed++
 			return true
 		}
-		j, guessed, err := options.job(r)
-		switch {
-		case err != nil:
-			im.fail(line, "job %q: %s", r.ID, err)
-		case len(j.Maps)+len(j.Reduces) == 0:
-			im.warn(line, "job %q has no tasks and is left out", r.ID)
-		default:
-			if guessed > 0 {
-				im.warn(line, "job %q: %d tasks have no times and get the median", r.ID, guessed)
-			}
-			im.addRecorded(line, j, r.Submit, r.Finish)
-		}
+		im.addRumen(line, &options, r)
 		return !im.full()
 	})
 	im.warnOf(failed, "jobs that did not succeed are left out")
 	return im.finish()
+}
+
+// addRumen adds a job of Rumen's form, or an error.
+func (im *importer) addRumen(line int, o *RumenOptions, r *rumenJob) {
+	if j, ok, err := im.rumen(line, o, r); err != nil {
+		im.fail(line, "%s", err)
+	} else if ok {
+		im.addRecorded(line, j, r.Submit, r.Finish)
+	}
+}
+
+// rumen converts a job of Rumen's form and warns of what it guesses or leaves out. It returns false
+// for a job without tasks.
+func (im *importer) rumen(line int, o *RumenOptions, r *rumenJob) (Job, bool, error) {
+	j, guessed, err := o.job(r)
+	if err != nil {
+		return j, false, fmt.Errorf("job %q: %w", r.ID, err)
+	}
+	if guessed > 0 {
+		im.warn(line, "job %q: %d tasks have no times and get the median", r.ID, guessed)
+	}
+	if len(j.Maps)+len(j.Reduces) == 0 {
+		im.warn(line, "job %q has no tasks and is left out", r.ID)
+		return j, false, nil
+	}
+	if n := max(r.Maps, len(r.MapTasks)) + max(r.Reduces, len(r.ReduceTasks)) - len(j.Maps) - len(j.Reduces); n > 0 {
+		im.warn(line, "job %q did not succeed, and %d tasks of which none has run are left out", r.ID, n)
+	}
+	return j, true, nil
 }
 
 // job converts one job. It returns the number of tasks without times.
@@ -157,16 +175,18 @@ func (o *RumenOptions) job(r *rumenJob) (Job, int, error) {
 		}
 	}
 	var guessed [job.Kinds]int
-	if j.Maps, guessed[0], err = o.tasks(r.MapTasks, r.Maps, job.Map, 0); err != nil {
+	failed := r.Outcome != "" && r.Outcome != "SUCCESS"
+	if j.Maps, guessed[0], err = o.tasks(r.MapTasks, r.Maps, job.Map, 0, failed); err != nil {
 		return j, 0, err
 	}
-	j.Reduces, guessed[1], err = o.tasks(r.ReduceTasks, r.Reduces, job.Reduce, mapsEnd)
+	j.Reduces, guessed[1], err = o.tasks(r.ReduceTasks, r.Reduces, job.Reduce, mapsEnd, failed)
 	return j, guessed[0] + guessed[1], err
 }
 
 // tasks converts the tasks of a kind. It returns total tasks, or more if the
-// list is longer, and the number of tasks without times.
-func (o *RumenOptions) tasks(list []rumenTask, total int, kind job.Kind, from int64) ([]Task, int, error) {
+// list is longer, and the number of tasks without times. Of a failed job it returns none if no task has
+// a time.
+func (o *RumenOptions) tasks(list []rumenTask, total int, kind job.Kind, from int64, failed bool) ([]Task, int, error) {
 	// The file states the total, so it is checked before memory is allocated.
 	if err := checkTasks(kind, float64(max(total, len(list)))); err != nil {
 		return nil, 0, err
@@ -202,6 +222,10 @@ func (o *RumenOptions) tasks(list []rumenTask, total int, kind job.Kind, from in
 	}
 	// There is no time from which to guess, and a job of instant tasks would look like a fast cluster.
 	if len(tasks) > 0 && middle == 0 {
+		// A job that was killed in the queue, or failed before its reduces: they used no slots.
+		if failed {
+			return nil, 0, nil
+		}
 		return nil, 0, fmt.Errorf("%d %ss and the time of none of them", len(tasks), kind)
 	}
 	return tasks, guessed, nil

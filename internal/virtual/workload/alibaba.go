@@ -159,7 +159,7 @@ func (a *alibaba) taskRow(line int, row []string) {
 		j.failed = true
 		return
 	}
-	if end >= start && end > 0 {
+	if start > 0 && end >= start {
 		t.start, t.end = start, end
 		j.starts(start)
 	}
@@ -182,7 +182,7 @@ func (a *alibaba) instanceRow(line int, row []string) {
 		a.again++
 		return
 	}
-	if end < start || end == 0 {
+	if start == 0 || end < start {
 		a.undated++
 		return
 	}
@@ -218,7 +218,7 @@ func (a *alibaba) times(line int, from, to string) (start, end int64, ok bool) {
 			a.im.fail(line, "%s %q, must be a number of seconds", []string{"start_time", "end_time"}[i], text)
 			return 0, 0, false
 		}
-		// -1 and 0 both mean unknown in this trace.
+		// -1 and 0 both mean unknown in this trace, also a start: the run would last since the trace began.
 		if i == 0 {
 			start = max(0, v)
 		} else {

@@ -146,3 +146,19 @@ func TestAlibabaDAG(t *testing.T) {
 		}
 	}
 }
+
+// A start of 0 is unknown, so the end says nothing about how long the task took.
+func TestAlibabaUnknownStart(t *testing.T) {
+	const tasks = "M1,1,j,1,Terminated,500,510,100,0.5\nM2,1,j,1,Terminated,0,90000,100,0.5\n"
+	const instances = "i1,M1,j,1,Terminated,,80000,m,1,1,50,80,0.1,0.2\n"
+	trace, err := ReadFolder("alibaba", "d", files("d/t.csv", tasks, "d/i.csv", instances), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if jobs := jobsOf(t, trace, 1); len(jobs) != 1 || len(jobs[0].Maps) != 1 || jobs[0].Maps[0].Duration != 10*time.Second {
+		t.Errorf("%+v", jobs)
+	}
+	if w := strings.Join(trace.(*Trace).Warnings, "\n"); !strings.Contains(w, "1 tasks without usable times") || !strings.Contains(w, "1 instances that terminated without usable times") {
+		t.Error(w)
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -89,7 +90,8 @@ type googleJob struct {
 	id        googleInt
 	line      int
 	file      string
-	submit    int64 // µs; -1 unknown
+	submit    int64 // µs, as collection_events states it; -1 unknown
+	first     int64 // µs, the earliest row of an instance
 	user, app string
 	priority  googleInt
 	after     []googleInt
@@ -278,7 +280,7 @@ func (g *google) job(line int, r *googleRow) *googleJob {
 		}
 		i = len(g.jobs)
 		g.index[*r.Collection] = i
-		g.jobs = append(g.jobs, &googleJob{id: *r.Collection, line: line, file: g.im.r.file, submit: -1})
+		g.jobs = append(g.jobs, &googleJob{id: *r.Collection, line: line, file: g.im.r.file, submit: -1, first: math.MaxInt64})
 	}
 	j := g.jobs[i]
 	if other := r.Kind.or(0) == 1 || g.batch && r.Scheduler != nil && *r.Scheduler != 1; other && !j.leftOut {
@@ -317,7 +319,7 @@ func (g *google) collection(j *googleJob, r *googleRow) {
 	}
 }
 
-// instance takes an event of an instance. The first one of a job is its submission, unless
+// instance takes an event of an instance. The earliest one of a job is its submission, unless
 // collection_events states it.
 func (g *google) instance(line int, j *googleJob, r *googleRow) {
 	at, i := *r.Time, r.Index.or(0)
@@ -325,9 +327,7 @@ func (g *google) instance(line int, j *googleJob, r *googleRow) {
 		g.im.fail(line, "instance_index %d, must be from 0 to %d", i, MaxTasks-1)
 		return
 	}
-	if j.submit < 0 {
-		j.submit = int64(at)
-	}
+	j.first = min(j.first, int64(at))
 	started, isRunning := j.running[i]
 	switch *r.Type {
 	case googleSchedule:
@@ -392,6 +392,9 @@ func (g *google) finish() {
 		tasks, _ := runTasks(j.runs, 0)
 		j.runs = nil
 		g.im.r.file = j.file
+		if j.submit < 0 {
+			j.submit = j.first
+		}
 		added[j.id] = len(g.im.jobs)
 		g.im.add(j.line, Job{Name: strconv.FormatInt(int64(j.id), 10), App: j.app, Request: job.Request{User: j.user, Priority: googlePriority(j.priority)},
 			Submit: time.Duration(min(j.submit, 1<<62/1000)) * time.Microsecond, Maps: tasks})

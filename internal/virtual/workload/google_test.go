@@ -114,3 +114,24 @@ func TestGoogleLimit(t *testing.T) {
 		t.Errorf("%d jobs, %d runs, %d running", len(g.jobs), len(g.jobs[0].runs), len(g.jobs[0].running))
 	}
 }
+
+// Rows of different instances have any order, so the submission of a job is its earliest row, and not its first.
+func TestGoogleEarliestRow(t *testing.T) {
+	const table = `time,type,collection_id,instance_index
+9000000,3,1,0
+19000000,6,1,0
+2000000,0,1,1
+3000000,3,1,1
+4000000,6,1,1
+5000000,3,2,0
+6000000,6,2,0
+`
+	trace, err := ReadFolder("google", "d", files("d/i.csv", table), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	jobs := jobsOf(t, trace, 1)
+	if jobs[0].Name != "1" || jobs[0].Submit != 0 || jobs[1].Submit != 3*time.Second {
+		t.Errorf("%+v", jobs)
+	}
+}

@@ -55,6 +55,9 @@ type Config struct {
 	Progress func(Progress)
 }
 
+// defaultSeed is the seed that Config.Seed 0 stands for.
+const defaultSeed = 1
+
 // Policy is a scheduling policy with values for its parameters.
 type Policy struct {
 	// Name is the name of a policy or a composition, such as "fair",
@@ -125,11 +128,17 @@ func Run(ctx context.Context, c Config) (*Result, error) {
 }
 
 // Compare makes a run for each policy and each seed, on all processors, and compares the
-// policies with the first one. They replace the policy and the seed of the Config. It returns an error that names the policy and the seed
-// if any run fails.
+// policies with the first one. They replace the policy and the seed of the Config. The seeds must
+// differ, since intervals are over independent runs; 0 is 1. Compare returns an error that names the policy
+// and the seed if any run fails.
 func Compare(ctx context.Context, c Config, policies []Policy, seeds []uint64) (*Comparison, error) {
 	if len(policies) == 0 || len(seeds) == 0 {
 		return nil, errors.New("sim: nothing to compare: there must be at least one policy and one seed")
+	}
+	for i, seed := range seeds {
+		if seed = cmp.Or(seed, defaultSeed); slices.ContainsFunc(seeds[:i], func(s uint64) bool { return cmp.Or(s, defaultSeed) == seed }) {
+			return nil, fmt.Errorf("sim: seed %d is there twice: equal runs are not independent", seed)
+		}
 	}
 	var configs []Config
 	for _, p := range policies {
@@ -190,7 +199,7 @@ type run struct {
 
 // prepare builds the policy and the jobs of a run.
 func prepare(ctx context.Context, c Config, mu *sync.Mutex) (*run, error) {
-	c.Policy.Name, c.Seed = cmp.Or(c.Policy.Name, policies.Default), cmp.Or(c.Seed, 1)
+	c.Policy.Name, c.Seed = cmp.Or(c.Policy.Name, policies.Default), cmp.Or(c.Seed, defaultSeed)
 	if len(c.Cluster.Groups) == 0 {
 		return nil, errors.New("sim: Config.Cluster has no nodes")
 	}

@@ -244,3 +244,13 @@ func TestSlowStart(t *testing.T) {
 		}
 	}
 }
+
+// Equal seeds are equal runs, which an interval over independent runs must not count twice. 0 is the default, 1.
+func TestCompareSeedsDiffer(t *testing.T) {
+	for _, seeds := range [][]uint64{{0, 1, 2}, {3, 4, 3}} {
+		c := sim.Config{Cluster: cluster, Workload: jobs}
+		if _, err := sim.Compare(context.Background(), c, []sim.Policy{{Name: "fifo"}, {Name: "fair"}}, seeds); err == nil || !strings.Contains(err.Error(), "is there twice") {
+			t.Errorf("seeds %v: %v", seeds, err)
+		}
+	}
+}

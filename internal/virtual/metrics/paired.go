@@ -44,8 +44,9 @@ func PairedRatio(a, b []float64, level float64) Ratio {
 		mb.Add(b[i])
 	}
 	out := Ratio{N: len(a), P: 1}
-	// A ratio to nothing. Its value is 0, which no measure above 0 gives.
-	if mb.Mean() == 0 {
+	// A ratio to nothing, or of nothing: without a spread of a, the interval would be a point, whatever the
+	// number of pairs. The value 0 marks both.
+	if mb.Mean() == 0 || ma.Mean() == 0 {
 		return out
 	}
 	r := ma.Mean() / mb.Mean()
@@ -75,6 +76,14 @@ func PairedRatio(a, b []float64, level float64) Ratio {
 type Statistic struct {
 	// Percentile is above 0 for a percentile, else the statistic is the mean.
 	Percentile float64
+}
+
+// Of returns the statistic of values, 0 for none.
+func (s Statistic) Of(values []float64) float64 {
+	if s.Percentile == 0 || len(values) == 0 {
+		return Summarize(values).Mean
+	}
+	return Percentile(values, s.Percentile)
 }
 
 // The fewest jobs of a run that allow an interval, and the fewest beyond a percentile. With
@@ -213,7 +222,7 @@ func bootstrapRatio(a, b [][]float64, blocks Blocks, stat Statistic, level float
 		top, bottom = top+s.x[r].statistic(stat, all), bottom+s.y[r].statistic(stat, all)
 	}
 	// Written so that NaN takes the branch, too: a run without a value has no statistic.
-	if !(bottom > 0) || math.IsNaN(top) {
+	if !(bottom > 0) || !(top > 0) {
 		return out
 	}
 	out.Ratio = top / bottom

@@ -15,10 +15,11 @@ const mserBatch = 5
 // dropping others widens it (K. P. White, An Effective Truncation Heuristic for Bias Reduction in
 // Simulation Output, Simulation 69, 1997; S. C. Spratt, Heuristics for the Startup Problem, University of
 // Virginia, 1998). If the minimum is in the second half, the run is too short for the rule: settled
-// is then false and n is 0.
+// is then false and n is 0, as for fewer than 25 values.
 func WarmUp(values []float64) (n int, settled bool) {
 	m := len(values) / mserBatch
-	if m < 2 {
+	// The loop below would examine no batch, and call any course settled.
+	if m < mserBatch {
 		return 0, false
 	}
 	// From the end, so that each step adds one batch to the rest.

@@ -86,3 +86,16 @@ func TestWarmUpByHand(t *testing.T) {
 		t.Errorf("three values: dropped %d, settled %v", n, settled)
 	}
 }
+
+// A run with too few values to examine is not called settled.
+func TestWarmUpOfFew(t *testing.T) {
+	for n := range mserBatch * mserBatch {
+		values := make([]float64, n)
+		for i := range values {
+			values[i] = float64(100 - i)
+		}
+		if _, settled := WarmUp(values); settled {
+			t.Errorf("%d values that fall all the time are settled", n)
+		}
+	}
+}

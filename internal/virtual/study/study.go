@@ -441,7 +441,7 @@ func (s *Study) Comparison() Comparison {
 
 // pairs compares each policy with the first one.
 func (s *Study) pairs() []collect.Pair {
-	w := WorkloadOf(s.cfg.Workload, s.drafts[0].jobs).After(s.warmed)
+	w := WorkloadOf(s.cfg.Workload, s.drafts[0].jobs)
 	return collect.CompareAll(observed(s.runs), func(uint64) collect.Workload { return w })
 }
 

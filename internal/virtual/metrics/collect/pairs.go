@@ -46,16 +46,6 @@ type Workload struct {
 	Fixed bool
 	// Submitted holds the times of submission in seconds by job, if Fixed is set.
 	Submitted []float64
-	// From is the time of the first submission that counts; 0 without a warm-up.
-	From float64
-}
-
-// After returns the workload without a warm-up, which may be nil.
-func (w Workload) After(x *Warmed) Workload {
-	if x != nil && x.Until > 0 && len(w.Submitted) > 0 {
-		w.From = slices.Min(w.Submitted) + x.Until
-	}
-	return w
 }
 
 // Compare compares runs of a policy with runs of a baseline, in the order of the same
@@ -79,20 +69,27 @@ type comparison struct {
 	measure Measure
 	fixed   bool      // see Workload
 	a, b    []float64 // values of the measure, by run
-	free    string    // a policy whose attempts cost nothing, which forbids a verdict; or ""
+	// withheld says why the runs cannot be compared, which forbids a verdict; or "".
+	withheld string
 }
 
 // compare computes the ratio of a comparison.
 func compare(m Measure, w Workload, policy, baseline []Observed) *comparison {
 	p := &comparison{Pair: Pair{Policy: policy[0].Policy, Baseline: baseline[0].Policy, Measure: m.Name, Over: overSeeds}, measure: m, fixed: w.Fixed}
 	for i := range policy {
-		p.a, p.b = append(p.a, m.Of(policy[i].Report)), append(p.b, m.Of(baseline[i].Report))
+		a, b := m.both(policy[i], baseline[i])
+		p.a, p.b = append(p.a, a), append(p.b, b)
+		// A policy under which the long jobs fail has less work, and an earlier end.
+		if x, y := policy[i].Jobs, baseline[i].Jobs; m.Series == NoSeries && x.Succeeded != y.Succeeded && p.withheld == "" {
+			p.withheld = fmt.Sprintf("with seed %d %d of %d jobs succeed under %s, and %d under %s", policy[i].Seed, x.Succeeded, x.All, p.Policy, y.Succeeded, p.Baseline)
+		}
 	}
 	for _, r := range slices.Concat(policy, baseline) {
 		// One run on either side is enough: its numbers come from a machine with more slots than the other
 		// one had.
-		if r.Free > 0 && p.free == "" {
-			p.free = r.Policy
+		if r.Free > 0 {
+			p.withheld = r.Policy + " runs more tasks on a node than it has slots, at no cost in this world"
+			break
 		}
 	}
 	switch {
@@ -112,6 +109,27 @@ func compare(m Measure, w Workload, policy, baseline []Observed) *comparison {
 	return p
 }
 
+// both returns the measure of two runs of the same jobs. A statistic of jobs is over those that
+// succeeded in both runs: a policy under which the long jobs fail must not look fast.
+func (m Measure) both(policy, baseline Observed) (a, b float64) {
+	if x, y := policy.Jobs, baseline.Jobs; m.Series == NoSeries || x.Succeeded == x.All && y.Succeeded == y.All {
+		return m.Of(policy.Report), m.Of(baseline.Report)
+	}
+	x, y := common(policy.Outcomes.Values(m.Series), baseline.Outcomes.Values(m.Series))
+	return m.Statistic.Of(known(x)), m.Statistic.Of(known(y))
+}
+
+// common returns copies of two series in which a job without a value in one has none in the other.
+func common(a, b []float64) (x, y []float64) {
+	x, y = slices.Clone(a), slices.Clone(b)
+	for i := range x {
+		if math.IsNaN(x[i]) || math.IsNaN(y[i]) {
+			x[i], y[i] = math.NaN(), math.NaN()
+		}
+	}
+	return x, y
+}
+
 // judge adjusts the p-values of comparisons that are made together and adds the verdicts.
 // Comparisons without an interval claim nothing and do not count.
 func judge(list []*comparison) []Pair {
@@ -120,7 +138,7 @@ func judge(list []*comparison) []Pair {
 	// Holm divides the permitted error among the members of the family. A comparison that can claim nothing
 	// takes no share: with one the others would need smaller p-values for nothing.
 	for _, c := range list {
-		if c.Known && c.free == "" && c.measure.Better != Neither {
+		if c.Known && c.withheld == "" && c.measure.Better != Neither {
 			tested, p = append(tested, c), append(p, c.P)
 		}
 	}
@@ -139,37 +157,29 @@ func judge(list []*comparison) []Pair {
 	return out
 }
 
-// blocksRatio resamples the jobs of a trace. Blocks divide the time after the warm-up, whose
-// jobs have no values.
+// blocksRatio resamples the jobs of a trace. Blocks divide the time of the jobs that have a value in
+// both runs of some seed, so neither the warm-up nor jobs that fail have blocks of their own.
 func blocksRatio(m Measure, w Workload, policy, baseline []Observed) metrics.Ratio {
-	a, b := series(m, policy), series(m, baseline)
-	var submitted []float64
-	var kept []int
-	for i, at := range w.Submitted {
-		// Blocks must divide the time that counts. Empty blocks at the beginning would lower their number.
-		if at >= w.From {
-			submitted, kept = append(submitted, at), append(kept, i)
-		}
+	a, b := make([][]float64, len(policy)), make([][]float64, len(policy))
+	for r := range policy {
+		a[r], b[r] = common(policy[r].Outcomes.Values(m.Series), baseline[r].Outcomes.Values(m.Series))
 	}
-	for _, runs := range [][][]float64{a, b} {
-		for i, values := range runs {
-			// A new slice: the outcomes own values, and later comparisons read them.
-			runs[i] = make([]float64, len(kept))
-			for k, j := range kept {
-				runs[i][k] = values[j]
-			}
+	var submitted []float64
+	for i, at := range w.Submitted {
+		if !slices.ContainsFunc(a, func(run []float64) bool { return !math.IsNaN(run[i]) }) {
+			continue
 		}
+		// In place: n is at most i.
+		n := len(submitted)
+		for r := range a {
+			a[r][n], b[r][n] = a[r][i], b[r][i]
+		}
+		submitted = append(submitted, at)
+	}
+	for r := range a {
+		a[r], b[r] = a[r][:len(submitted)], b[r][:len(submitted)]
 	}
 	return metrics.BootstrapRatio(a, b, metrics.BlocksOf(submitted), m.Statistic, Level)
-}
-
-// series returns the values of the jobs of each run.
-func series(m Measure, runs []Observed) [][]float64 {
-	var all [][]float64
-	for _, r := range runs {
-		all = append(all, r.Outcomes.Values(m.Series))
-	}
-	return all
 }
 
 // widest is the ratio of the ends of an interval from which on the data are called too few.
@@ -181,10 +191,14 @@ func (p *comparison) words() string {
 	low, high, ratio := p.Low, p.High, p.Ratio.Ratio
 	m := p.measure
 	switch {
-	case p.free != "":
-		return fmt.Sprintf("withheld: %s runs more tasks on a node than it has slots, at no cost in this world", p.free)
+	case p.withheld != "":
+		return "withheld: " + p.withheld
 	case ratio == 0:
-		return fmt.Sprintf("cannot be compared: %s has no %s above 0", p.Baseline, m.Name)
+		none := p.Baseline
+		if slices.Max(p.b) > 0 {
+			none = p.Policy
+		}
+		return fmt.Sprintf("cannot be compared: %s has no %s above 0", none, m.Name)
 	case !p.Known && equal(p.a, p.b):
 		return fmt.Sprintf("%s and %s are equal", p.Policy, p.Baseline)
 	case !p.Known:
@@ -307,7 +321,7 @@ func CompareAll(runs []Observed, workload func(seed uint64) Workload) []Pair {
 	}
 	var list []*comparison
 	for _, name := range names[min(1, len(names)):] {
-		a, b := common(byPolicy[name], byPolicy[names[0]])
+		a, b := sameSeeds(byPolicy[name], byPolicy[names[0]])
 		// The policies have been stopped before they ran a seed in common. There is nothing to pair.
 		if len(a) == 0 {
 			continue
@@ -323,8 +337,8 @@ func CompareAll(runs []Observed, workload func(seed uint64) Workload) []Pair {
 	return judge(list)
 }
 
-// common returns the runs with the seeds that both lists have, in the order of the first.
-func common(a, b []Observed) (x, y []Observed) {
+// sameSeeds returns the runs with the seeds that both lists have, in the order of the first.
+func sameSeeds(a, b []Observed) (x, y []Observed) {
 	for _, r := range a {
 		for _, s := range b {
 			if r.Seed == s.Seed {

@@ -209,3 +209,56 @@ func TestCheck(t *testing.T) {
 		}
 	}
 }
+
+// A policy whose value is 0 is not confused with a baseline whose value is 0, and claims nothing.
+func TestVerdictOfNothing(t *testing.T) {
+	late := func(policy string, values ...float64) (all []Observed) {
+		for i, v := range values {
+			all = append(all, Observed{Report: &Report{Policy: policy, Seed: uint64(i), Deadlines: &Deadlines{Late: metrics.Summary{Mean: v}}}})
+		}
+		return all
+	}
+	m, err := FindMeasure(deadlinesLate)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := Compare(m, Workload{}, late("edf", 0, 0, 0), late("fifo", 10, 20, 30))
+	if want := "cannot be compared: edf has no deadlines.late above 0"; p.Verdict != want || p.Family != 0 {
+		t.Errorf("%q in a family of %d, want %q", p.Verdict, p.Family, want)
+	}
+}
+
+// A policy under which the long jobs fail is compared by the jobs that succeed under both, and not by its
+// makespan.
+func TestVerdictOfFailedJobs(t *testing.T) {
+	nan := math.NaN()
+	run := func(policy string, seed uint64, response ...float64) Observed {
+		r := &Report{Policy: policy, Seed: seed, Makespan: 100, Jobs: Jobs{All: len(response)}}
+		r.Response = metrics.Summarize(known(response))
+		r.Jobs.Succeeded = r.Response.N
+		return Observed{Report: r, Outcomes: &Outcomes{Response: response}}
+	}
+	// The long job of 100 s fails under "fails", which is slower otherwise.
+	fails := []Observed{run("fails", 1, 11, 11, nan), run("fails", 2, 12, 13, nan), run("fails", 3, 14, 12, nan)}
+	fair := []Observed{run("fair", 1, 10, 10, 100), run("fair", 2, 10, 11, 100), run("fair", 3, 12, 10, 100)}
+	for name, want := range map[string]string{
+		"response.mean": "fair beats fails by 16 % [",
+		"response.p95":  "fair beats fails by 15 % [",
+		"makespan":      "withheld: with seed 1 2 of 3 jobs succeed under fails, and 3 under fair",
+	} {
+		m, err := FindMeasure(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p := Compare(m, Workload{}, fails, fair); !strings.HasPrefix(p.Verdict, want) {
+			t.Errorf("%s: %q, want %q", name, p.Verdict, want)
+		}
+	}
+	m, err := FindMeasure("response.mean")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p := Compare(m, Workload{Fixed: true, Submitted: []float64{0, 1, 2}}, fails[:1], fair[:1]); math.Abs(p.Ratio.Ratio-1.1) > 1e-9 {
+		t.Errorf("of a trace: ratio %v, want 1.1 over the two jobs that both runs finished", p.Ratio.Ratio)
+	}
+}

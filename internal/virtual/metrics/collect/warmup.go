@@ -189,20 +189,23 @@ func (w *Warmed) Apply(r Observed, jobs []workload.Job) int {
 	if w == nil || w.Until == 0 {
 		return 0
 	}
-	removed := 0
+	removed, due := 0, Deadlines{}
 	for _, s := range submissions(jobs) {
 		if s.at < w.Until {
 			r.Outcomes.Response[s.job], r.Outcomes.Waiting[s.job] = math.NaN(), math.NaN()
 			removed++
+		} else if jobs[s.job].Deadline > 0 {
+			due.Jobs++
 		}
 	}
 	// From the outcomes, since the report holds summaries, from which single jobs cannot be taken out.
-	r.recount(jobs)
+	r.recount(jobs, due)
 	return removed
 }
 
-// recount computes the numbers about jobs from the outcomes.
-func (r *Observed) recount(jobs []workload.Job) {
+// recount computes the numbers about jobs from the outcomes. due counts the jobs with a deadline that are
+// not in the warm-up.
+func (r *Observed) recount(jobs []workload.Job, due Deadlines) {
 	slowdowns := r.Outcomes.Values(Slowdowns)
 	var all, waits []float64
 	response := known(r.Outcomes.Response)
@@ -212,6 +215,19 @@ func (r *Observed) recount(jobs []workload.Job) {
 	p.Jain, p.Variability = metrics.Jain(all), 0
 	if p.Slowdown.Median > 0 {
 		p.Variability = p.Slowdown.P95 / p.Slowdown.Median
+	}
+	if p.Deadlines != nil {
+		var late []float64
+		for i, took := range r.Outcomes.Response {
+			if allowed := jobs[i].Deadline.Seconds(); allowed > 0 && !math.IsNaN(took) {
+				late = append(late, max(0, took-allowed))
+				if took <= allowed {
+					due.Met++
+				}
+			}
+		}
+		due.Late = metrics.Summarize(late)
+		p.Deadlines = &due
 	}
 	// The collector has seen the waits of the warm-up, too, so its maximum does not count.
 	p.Conserved.Longest = 0

@@ -67,7 +67,7 @@ func TestLeaveOut(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := Compare(m, Workload{Fixed: true, Submitted: submitted}.After(w), []Observed{slow}, []Observed{quick})
+	p := Compare(m, Workload{Fixed: true, Submitted: submitted}, []Observed{slow}, []Observed{quick})
 	if p.N != 30 || math.Abs(p.Ratio.Ratio-1) > 0.01 {
 		t.Errorf("the comparison has %d blocks and the ratio %v, want 30 of the time that counts and about 1", p.N, p.Ratio.Ratio)
 	}
@@ -114,5 +114,26 @@ func TestParseWarmUp(t *testing.T) {
 	}
 	if w := auto.LeaveOut(true, []Observed{r}, nil, of); w.Rule != "the first 0.1 of the time" || w.Jobs == 0 {
 		t.Errorf("a trace: %+v", w)
+	}
+}
+
+// Numbers about deadlines leave out the warm-up, as all numbers about jobs.
+func TestLeaveOutDeadlines(t *testing.T) {
+	jobs, r := observedQueue("fifo", 2000, 0.5, 0)
+	late := 0
+	for i := range jobs {
+		jobs[i].Deadline = time.Second
+		if at := jobs[i].Submit - jobs[0].Submit; at.Seconds() >= 0.25*(jobs[1999].Submit-jobs[0].Submit).Seconds() && r.Outcomes.Response[i] > 1 {
+			late++
+		}
+	}
+	r.Report.Deadlines = &Deadlines{Jobs: len(jobs)}
+	rule, err := ParseWarmUp("0.25")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := rule.LeaveOut(true, []Observed{r}, nil, func(uint64) []workload.Job { return jobs })
+	if d := r.Report.Deadlines; d.Jobs != len(jobs)-w.Jobs || d.Met != d.Jobs-late || d.Late.N != d.Jobs {
+		t.Errorf("%+v of %d jobs, %d left out, %d late", d, len(jobs), w.Jobs, late)
 	}
 }

@@ -217,7 +217,7 @@ func (r *Result) point(store *Store, cells []int) error {
 	}
 	x.warn(c.point().title(), warmed)
 	for _, pair := range collect.CompareAll(slices.Concat(x.policies, x.references), func(seed uint64) collect.Workload {
-		return study.WorkloadOf(r.plan.Workload, x.jobs[seed]).After(warmed)
+		return study.WorkloadOf(r.plan.Workload, x.jobs[seed])
 	}) {
 		r.Pairs = append(r.Pairs, Comparison{c.Cluster(), c.World(), c.Autoscale, c.Import(), c.Load, pair})
 	}

@@ -255,7 +255,7 @@ func (c *Copier) read(j *job.Job, budget *int, live bool) bool {
 		for k := range job.Kind(job.Kinds) {
 			// Every n-th done task, so that the samples are spread over the job and not of its first wave
 			// alone.
-			r.every[k] = max(1, j.Done(k)/maxSamples)
+			r.every[k] = max(1, (j.Done(k)+maxSamples-1)/maxSamples)
 			if live {
 				r.done[k] = make([]time.Duration, j.Total(k))
 			}

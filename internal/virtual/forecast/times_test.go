@@ -111,3 +111,29 @@ func TestTimesWhileAMapRunsAgain(t *testing.T) {
 		t.Errorf("times %v after the maps %v, want 2 and 6 s", got, r.times.AfterMaps)
 	}
 }
+
+// The times that are kept of a job with more than 64 done tasks are of all its waves, and not of the first ones.
+func TestSamplesOfAllWaves(t *testing.T) {
+	f := newFixture(t, 1, 1, 1)
+	f.submit("job", 200, 0)
+	for i := range 120 {
+		took := time.Second
+		if i >= 60 {
+			took = 3 * time.Second
+		}
+		f.finish(job.Map, took)
+	}
+	var c Copier
+	for !c.Copy(f.tr, 1000) {
+	}
+	v := c.State().Jobs[0].Times.Seconds[job.Map]
+	long := 0
+	for _, x := range v {
+		if x > 2 {
+			long++
+		}
+	}
+	if len(v) > maxSamples || 2*long != len(v) {
+		t.Errorf("%d of %d times are of the second half of the tasks", long, len(v))
+	}
+}

@@ -23,7 +23,9 @@ classes:
   - {name: long, count: 6, maps: 40, map-time: 20s, reduces: 2, reduce-time: 20s}
 `
 
-func problem(t *testing.T, policy string) *Problem {
+func problem(t *testing.T, policy string) *Problem { return problemOf(t, policy, mix) }
+
+func problemOf(t *testing.T, policy, mix string) *Problem {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "mix.yaml")
 	if err := os.WriteFile(path, []byte(mix), 0o666); err != nil {
@@ -75,6 +77,19 @@ func TestTune(t *testing.T) {
 	}
 	if _, err := Tune(context.Background(), problem(t, "dynamictags"), TuneOptions{Objective: objective(t, "makespan"), Budget: 12}); err == nil {
 		t.Error("a budget without a last round is accepted")
+	}
+}
+
+// A mix in which nothing is drawn has the same jobs with every seed. Its last jobs are held out, and no search
+// is judged by the jobs that it has trained on.
+func TestTuneOfAList(t *testing.T) {
+	p := problemOf(t, "dynamictags", "jobs:\n- {name: a, maps: 12, map-time: 10s, repeat: 30, every: 7s}\n- {name: b, maps: 2, map-time: 3s, repeat: 30, every: 7s}\n")
+	got, err := Tune(context.Background(), p, TuneOptions{Objective: objective(t, "response.mean"), Budget: 39, HeldOut: 0.3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if last := got.Rounds[rounds-1].Jobs; last >= 45 || got.HeldOut[0].N != 1 {
+		t.Errorf("trained on %d of 60 jobs, and compared %d pairs", last, got.HeldOut[0].N)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"reflect"
 	"slices"
 	"time"
 
@@ -188,10 +189,14 @@ func (p *Problem) split(ctx context.Context, heldOut float64) (parts, test []*sa
 	for i := range jobs {
 		last = max(last, jobs[i].Submit)
 	}
-	// Jobs that are drawn anew with each seed are tested with other seeds. A fixed list has only
-	// itself, so its end is held out.
+	// Jobs that are drawn anew with each seed are tested with other seeds. A trace, or a mix in which nothing
+	// is drawn, has only itself, so its end is held out.
+	other, err := p.Workload.Source.Jobs(p.Seed + 1)
+	if err != nil {
+		return nil, nil, err
+	}
 	cut := last + 1
-	if study.WorkloadOf(p.Workload, nil).Fixed {
+	if study.WorkloadOf(p.Workload, nil).Fixed || reflect.DeepEqual(jobs, other) {
 		cut = time.Duration(float64(last) * (1 - heldOut))
 		rest := between(jobs, cut, last+1)
 		if len(rest) == 0 {

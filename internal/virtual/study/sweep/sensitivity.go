@@ -35,8 +35,10 @@ type PolicyUnderRules struct {
 	Ranks  []int      `json:"ranks"`
 }
 
-// steady reports whether the rank is the same under all assumptions.
-func (p *PolicyUnderRules) steady() bool { return slices.Min(p.Ranks) == slices.Max(p.Ranks) }
+// steady reports whether the policy has the same rank under all assumptions, and runs.
+func (p *PolicyUnderRules) steady() bool {
+	return slices.Min(p.Ranks) == slices.Max(p.Ranks) && p.Ranks[0] > 0
+}
 
 // sensitivity makes the tables, or none if the study has one set of rules and one world.
 func (r *Result) sensitivity() []Sensitivity {

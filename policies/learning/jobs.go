@@ -10,7 +10,7 @@ import (
 // entry is the order's record of a live job.
 type entry struct {
 	job     *job.Job
-	pool    int32            // index in worth.pools
+	pool    *poolShare
 	hintSet [job.Kinds]int32 // index in Order.hintSets
 	balance float64          // of the user; see OrderConfig
 	offer   float64          // of the user; see OrderConfig
@@ -90,7 +90,7 @@ func (u *Order) JobAdded(j *job.Job) {
 	*e = entry{job: j}
 	u.worth.enter(e)
 	// After a change of policy the job may run tasks already.
-	u.worth.pools[e.pool].running += j.Occupied(job.Map) + j.Occupied(job.Reduce)
+	e.pool.running += j.Occupied(job.Map) + j.Occupied(job.Reduce)
 	for k := range job.Kind(job.Kinds) {
 		// A job without reduces says nothing about the hints of reduces.
 		if j.Total(k) > 0 {
@@ -119,6 +119,7 @@ func (u *Order) JobRemoved(j *job.Job) {
 		u.set(&u.all, j, k, false)
 		u.set(&u.ready, j, k, false)
 	}
+	u.worth.leave(&u.entries[j.Seat()])
 	// fresh may still hold the seat; noteFresh leaves out an empty one.
 	u.entries[j.Seat()] = entry{}
 }
@@ -133,9 +134,9 @@ func (u *Order) JobChanged(j *job.Job, c sched.Change) {
 	case sched.PoolChanged:
 		running := j.Occupied(job.Map) + j.Occupied(job.Reduce)
 		// The running tasks of the job count for its new pool.
-		u.worth.pools[e.pool].running -= running
+		e.pool.running -= running
 		u.worth.enter(e)
-		u.worth.pools[e.pool].running += running
+		e.pool.running += running
 		u.noteSoon(e)
 	case sched.PriorityChanged:
 		u.reprice(e)
@@ -163,7 +164,7 @@ func (u *Order) reprice(e *entry) {
 // candidate to the learner as a decision.
 func (u *Order) TaskStarted(a *job.Attempt, _ time.Duration) {
 	e := &u.entries[a.Job().Seat()]
-	u.worth.pools[e.pool].running += a.Width()
+	e.pool.running += a.Width()
 	u.noteSoon(e) // the tracker also clears the job's reasons
 	// Launches that no walk has proposed are no decisions of the classifier: a copy that a Preceder
 	// chooses, for example. They must train nothing.
@@ -176,7 +177,7 @@ func (u *Order) TaskStarted(a *job.Attempt, _ time.Duration) {
 
 // TaskEnded implements sched.TaskWatcher.
 func (u *Order) TaskEnded(a *job.Attempt, _ time.Duration) {
-	u.worth.pools[u.entries[a.Job().Seat()].pool].running -= a.Width()
+	u.entries[a.Job().Seat()].pool.running -= a.Width()
 }
 
 // Reconfigure implements sched.Reconfigurable for an OrderConfig.

@@ -1,6 +1,7 @@
 package learning
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -218,6 +219,34 @@ func TestUtilityAllBad(t *testing.T) {
 	}
 }
 
+// Users choose the names of pools, so the order forgets a pool with its last job, and a job that moves
+// takes its running tasks along.
+func TestForgottenPools(t *testing.T) {
+	o := newOffice(fixed(Dedicated), nil)
+	stays := o.submit(0, 1, job.Spec{Request: job.Request{Pool: "stays"}})
+	for i := range 100 {
+		j := o.submit(0, 1, job.Spec{Request: job.Request{Pool: fmt.Sprint("once", i)}})
+		o.Run(o.node, j, job.Map)
+		from := o.u.entries[j.Seat()].pool
+		o.Jobs.SetPool(j, fmt.Sprint("moved", i))
+		o.u.JobChanged(j, sched.PoolChanged)
+		if to := o.u.entries[j.Seat()].pool; from.running != 0 || to.running != 1 {
+			t.Fatalf("the running task counts %d for the old pool, %d for the new one", from.running, to.running)
+		}
+		o.Kill(j)
+	}
+	if pools := o.u.worth.byName; len(pools) != 1 || pools["stays"] != o.u.entries[stays.Seat()].pool {
+		t.Errorf("%d pools are remembered, one has a job", len(pools))
+	}
+	if _, err := o.u.Reconfigure(fixed(Dedicated)); err != nil {
+		t.Fatal(err)
+	}
+	o.Kill(stays)
+	if pools := o.u.worth.byName; len(pools) != 0 {
+		t.Errorf("without jobs %d pools are remembered", len(pools))
+	}
+}
+
 // Shares of pools, the gate, offers, priorities: who goes first, who gets
 // nothing, and why.
 func TestUtilityFactors(t *testing.T) {
@@ -231,7 +260,7 @@ func TestUtilityFactors(t *testing.T) {
 	o = newOffice(cfg, nil)
 	a, b := o.submit(0, 1, job.Spec{Request: job.Request{Pool: "a"}}), o.submit(0, 1, job.Spec{Request: job.Request{Pool: "b"}})
 	c := o.submit(0, 1, job.Spec{Request: job.Request{Pool: "c"}, Splits: make([]job.Split, 3)})
-	o.u.worth.pools[o.u.entries[a.Seat()].pool].running = 4 // of 10 slots
+	o.u.entries[a.Seat()].pool.running = 4 // of 10 slots
 	if got := o.served(0); !slices.Equal(got, []job.ID{b.ID(), c.ID(), a.ID()}) {
 		t.Errorf("lacking 0.3, 0.2, 0.1: %v", got)
 	}

@@ -13,9 +13,8 @@ import (
 // jobs and are computed for each offer.
 type worth struct {
 	cfg       *OrderConfig
-	anyVaries bool // some factor varies
-	pools     []poolShare
-	byName    map[string]int32 // index in pools
+	anyVaries bool                  // some factor varies
+	byName    map[string]*poolShare // pools with live jobs
 }
 
 // varying lists the factors that vary.
@@ -26,18 +25,16 @@ type poolShare struct {
 	name     string
 	promised float64 // fraction of the cluster
 	running  int     // slots in use
+	jobs     int     // live jobs of the pool
 }
 
-// set replaces the configuration. The caller then enters all jobs again.
+// set replaces the configuration. The caller then enters all jobs again, which also updates the shares
+// of their pools.
 func (w *worth) set(cfg *OrderConfig) {
 	w.cfg = cfg
 	w.anyVaries = slices.ContainsFunc(cfg.Factors, w.varies)
 	if w.byName == nil {
-		w.byName = map[string]int32{}
-	}
-	// The pools keep their indexes, which the entries hold.
-	for i := range w.pools {
-		w.pools[i].promised = cfg.share(w.pools[i].name)
+		w.byName = map[string]*poolShare{}
 	}
 }
 
@@ -50,15 +47,28 @@ func (w *worth) varies(factor string) bool {
 // enter fills in the values of a job that its utilities depend on.
 func (w *worth) enter(e *entry) {
 	name := e.job.Pool()
-	i, ok := w.byName[name]
-	if !ok {
-		i = int32(len(w.pools))
-		w.byName[name] = i
-		// Never removed: entries hold indexes. A pool that was named once costs a few dozen bytes.
-		w.pools = append(w.pools, poolShare{name: name, promised: w.cfg.share(name)})
+	p := w.byName[name]
+	if p == nil {
+		p = &poolShare{name: name}
+		w.byName[name] = p
 	}
-	e.pool = i
+	p.promised = w.cfg.share(name)
+	if p != e.pool {
+		w.leave(e)
+		e.pool = p
+		p.jobs++
+	}
 	e.balance, e.offer = w.cfg.Balances.of(e.job.User(), 1), w.cfg.Offers.of(e.job.User(), 1)
+}
+
+// leave takes a job out of its pool. Users choose the names of pools, so a pool is forgotten with its
+// last job.
+func (w *worth) leave(e *entry) {
+	if p := e.pool; p != nil {
+		if p.jobs--; p.jobs == 0 {
+			delete(w.byName, p.name)
+		}
+	}
 }
 
 // fixed returns the product of the fixed factors. It is finite, because infinite utilities
@@ -106,9 +116,9 @@ func (w *worth) factor(name string, e *entry, k job.Kind, r *sched.Round) float6
 		}
 		return GateUtility(e.job.Done(job.Map), e.job.Total(job.Map), w.cfg.MapGate)
 	case Dedicated:
-		return DedicatedUtility(w.pools[e.pool].promised, w.allocated(e, r))
+		return DedicatedUtility(e.pool.promised, w.allocated(e, r))
 	case DedicatedLiteral:
-		return LiteralUtility(w.pools[e.pool].promised, w.allocated(e, r))
+		return LiteralUtility(e.pool.promised, w.allocated(e, r))
 	case Budget:
 		return BudgetUtility(e.balance)
 	case Revenue:
@@ -134,7 +144,7 @@ func (w *worth) allocated(e *entry, r *sched.Round) float64 {
 	// More tasks than slots run here by design (the classifier decides), and shares of more than the whole
 	// would make every deficit 0.
 	if all := max(slots, used); all > 0 {
-		return float64(w.pools[e.pool].running) / float64(all)
+		return float64(e.pool.running) / float64(all)
 	}
 	return 0
 }

@@ -84,6 +84,21 @@ func TestModFair_C4_C5_C6_C10(t *testing.T) {
 	}
 }
 
+// A drained node has no slot for a small job, so it must not raise the threshold. Of eight nodes with two
+// map slots two are left: their threshold is still 1/2.
+func TestThresholdOfOpenNodes(t *testing.T) {
+	w := newWorld(t, paper()).join(cluster8(2)...)
+	w.sizes(2, 2, 5)
+	expect(t, "2/3 on 8 nodes", w.o.enabled, false)
+	for _, n := range w.Nodes.List().All()[2:] {
+		w.Nodes.Drain(n, true, 0)
+	}
+	w.o.CapacityChanged()
+	expect(t, "2/3 on 2 nodes of 8", w.o.enabled, false)
+	w.sizes(5)
+	expect(t, "2/4 on 2 nodes of 8", w.o.enabled, true)
+}
+
 func TestModFair_C7(t *testing.T) {
 	cfg := paper()
 	cfg.Classify = ClassifySubmit

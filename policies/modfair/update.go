@@ -133,7 +133,9 @@ func (c *census) remove(j *job.Job) bool {
 }
 
 // admits is the threshold of Figure 6, in integers: SmallJobs/TotalJobs ≤ 1 / (map
-// slots per node). A cluster without map slots has no shared pool.
+// slots per node). Slots and nodes are both of nodes that take work: with a drained node among the nodes
+// alone, the threshold would admit more than one small job for each node that can run it. A cluster
+// without map slots has no shared pool.
 func (o *Order) admits(c census) bool {
 	slots, nodes := o.slots(job.Map), o.nodes()
 	// Multiplied out, because a quotient of 1/3 is not exact and the threshold itself admits.
@@ -206,7 +208,7 @@ func (o *Order) remaining(k job.Kind) int {
 	return max(0, o.slots(k)-used-max(0, quota-o.shared.side[k].running))
 }
 
-// slots counts the slots of a kind on live nodes.
+// slots counts the slots of a kind on nodes that take work.
 func (o *Order) slots(k job.Kind) int {
 	if o.view == nil {
 		return 0
@@ -214,9 +216,10 @@ func (o *Order) slots(k job.Kind) int {
 	return o.view.Nodes().Slots(k)
 }
 
+// nodes counts the nodes that take work.
 func (o *Order) nodes() int {
 	if o.view == nil {
 		return 0
 	}
-	return o.view.Nodes().Alive()
+	return o.view.Nodes().Open()
 }

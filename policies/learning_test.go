@@ -308,6 +308,15 @@ func TestLearningRefills(t *testing.T) {
 	}
 }
 
+// A drained node's slots are none that tasks could take.
+func TestOverloadCountsOpenNodes(t *testing.T) {
+	w := newWorkers(t, "learning-nb", nil, 2, 1)
+	w.tr.Step(0, &tracker.Drain{Node: "n1"})
+	if got := w.tr.Policy().(*sched.Composition).Slots.(sched.Sizer).Size(job.Map); got != 5 {
+		t.Errorf("%d map slots while one of two nodes is drained", got)
+	}
+}
+
 // Slots without a limit make no sense beside an order that asks for none.
 func TestOverloadNeedsUtility(t *testing.T) {
 	if _, err := Parse("learning-nb,order=fifo"); err == nil || !strings.Contains(err.Error(), "order=utility") {
@@ -317,7 +326,7 @@ func TestOverloadNeedsUtility(t *testing.T) {
 		t.Error(err)
 	}
 	for set, want := range map[string]string{"target=-1": "must be a number of at least 0", "classifier=x": "unknown parameter", "features=heat": "heat",
-		"utility=luck": "luck", "profile=slwo": "slow", "tasks-per-heartbeat=0": "must be a whole number of at least 1"} {
+		"utility=luck": "luck", "profile=slwo": "slow", "tasks-per-heartbeat=0": "must be a whole number from 1"} {
 		name, v, _ := strings.Cut(set, "=")
 		if _, err := Build("learning-nb", sched.Options{Set: map[string]string{name: v}}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", set, err)

@@ -112,6 +112,10 @@ const tasksPerSlot = 4
 // mostTasks is the bound where the node is not known.
 const mostTasks = 100
 
+// maxTasks bounds the parameters max-tasks and tasks-per-heartbeat. It is the most slots that a node may
+// have, and Learner.limit multiplies and adds the two.
+const maxTasks = 1 << 20
+
 // TasksOn returns the limit of running tasks of a kind on a node with this many slots of
 // the kind.
 func (c *Config) TasksOn(slots int) int {
@@ -156,7 +160,7 @@ func (c *Config) bind() sched.Bindings {
 			Help: "Whether a node is overloaded only if it is above all limits that are not 0 (true), or above any of them (false)."}),
 		sched.Bind(&c.Rule.Evaluator, evaluatorNames, sched.Param{Name: "evaluator", Default: limits,
 			Help: "What decides whether a node is overloaded: limits (the parameters above), or an evaluator by the name under which a program of yours has added it."}),
-		sched.Bind(&c.PerHeartbeat, sched.Int(1, math.MaxInt), sched.Param{Name: "tasks-per-heartbeat", Default: "1", Tune: []string{"1", "2", "4"},
+		sched.Bind(&c.PerHeartbeat, sched.Int(1, maxTasks), sched.Param{Name: "tasks-per-heartbeat", Default: "1", Tune: []string{"1", "2", "4"},
 			Help: "The most tasks that one heartbeat launches; each is a decision of its own. With the paper's 1, tasks shorter than the " +
 				"time between two heartbeats cannot keep a node busy."}),
 		sched.Bind(&c.Refill, sched.Bool(), sched.Param{Name: "refill", Default: "false", Tune: []string{"false", "true"},
@@ -181,7 +185,7 @@ func (c *Config) bind() sched.Bindings {
 		sched.Bind(&c.Space, featureValues, sched.Param{Name: "features", Default: DefaultFeatures,
 			Help: "The features that the classifier uses, of " + strings.Join(featureNames(), ", ") + ". The first four are the job's " +
 				"resource hints. Use cores and speed on clusters of unequal nodes."}),
-		sched.Bind(&c.MaxTasks, sched.Or("auto", AutoTasks, sched.Int(1, math.MaxInt)), sched.Param{Name: "max-tasks", Default: "auto",
+		sched.Bind(&c.MaxTasks, sched.Or("auto", AutoTasks, sched.Int(1, maxTasks)), sched.Param{Name: "max-tasks", Default: "auto",
 			Help: "The most maps, and the most reduces, that a node runs at once, for safety. auto is four times the node's slots of the " +
 				"kind: its memory is divided by them."}),
 		hadoop.BindEarly(&c.Early, "on"),

@@ -369,6 +369,12 @@ func TestReadReportsAllErrors(t *testing.T) {
 			t.Errorf("%s is missing in: %v", name, err)
 		}
 	}
+	// More tasks than a node may have slots: the numbers of decisions that wait would overflow.
+	for _, name := range []string{"tasks-per-heartbeat", "max-tasks"} {
+		if _, err := ReadBayes(sched.NewKit(sched.Options{Set: map[string]string{name: "9223372036854775807"}})); err == nil {
+			t.Errorf("%s has no upper bound", name)
+		}
+	}
 	if _, err := ReadPerceptron(sched.NewKit(sched.Options{Set: map[string]string{"learning-rate": "0", "bias": "NaN"}})); err == nil ||
 		!strings.Contains(err.Error(), "learning-rate") || !strings.Contains(err.Error(), "bias") {
 		t.Errorf("perceptron: %v", err)

@@ -150,11 +150,11 @@ func (s *Overload) Limits(n *cluster.Node) [job.Kinds]int {
 	return limits
 }
 
-// Size implements sched.Sizer: the sum of the limits of all live nodes.
+// Size implements sched.Sizer: the sum of the limits of the nodes that take work.
 func (s *Overload) Size(k job.Kind) int {
 	all := 0
 	for _, n := range s.view.Nodes().All() {
-		if n.Alive() {
+		if n.Alive() && !n.Closed() {
 			all += s.Limits(n)[k]
 		}
 	}

@@ -106,11 +106,13 @@ func (h *HTuMM) Quiet() bool {
 // Split returns the last split of a node, 0 and 0 while the node is lost.
 func (h *HTuMM) Split(n *cluster.Node) [job.Kinds]int { return h.splits[n.Index()] }
 
-// Size implements sched.Sizer: the sum of the nodes' last splits.
+// Size implements sched.Sizer: the sum of the last splits of the nodes that take work.
 func (h *HTuMM) Size(k job.Kind) int {
 	sum := 0
-	for _, s := range h.splits {
-		sum += s[k]
+	for i, s := range h.splits {
+		if !h.view.Nodes().Node(int32(i)).Closed() {
+			sum += s[k]
+		}
 	}
 	return sum
 }

@@ -344,6 +344,16 @@ func TestState(t *testing.T) {
 	}
 }
 
+// The slots of a drained node are no slots of H_TuMM's split.
+func TestHTuMMClosedNode(t *testing.T) {
+	h := newHeter(0)
+	l := newLab(t, h, [2]int{2, 2}, [2]int{2, 2})
+	l.Step(l.now, &tracker.Drain{Node: "n1"})
+	if got := [2]int{h.Size(job.Map), h.Size(job.Reduce)}; got != [2]int{2, 2} {
+		t.Errorf("slots %v while a node is drained", got)
+	}
+}
+
 // A drained node counts in S and k no longer: on nodes with a slot of each kind the
 // others keep a map slot, and get their old share when the node returns.
 func TestTuMMClosedNode(t *testing.T) {

@@ -334,8 +334,7 @@ func (x *member) enterPool(p *pool) {
 // dropIfUnused removes a pool that has no jobs and no configuration: pools are
 // often users, who come and go. With stale demand pools stay, as in Hadoop.
 func (f *Order) dropIfUnused(p *pool) {
-	_, named := f.cfg.Pools.Pools[p.name]
-	if named || p.name == DefaultPool || f.cfg.StaleDemand || len(p.side[job.Map].list) > 0 {
+	if !f.unused(p) {
 		return
 	}
 	// Linear in the number of pools, once for the last job of a pool. The rankings have no entry for the
@@ -343,6 +342,12 @@ func (f *Order) dropIfUnused(p *pool) {
 	if at := slices.Index(f.pools, p); at >= 0 {
 		f.pools = slices.Delete(f.pools, at, at+1)
 	}
+}
+
+// unused reports whether dropIfUnused may remove a pool.
+func (f *Order) unused(p *pool) bool {
+	_, named := f.cfg.Pools.Pools[p.name]
+	return !named && p.name != DefaultPool && !f.cfg.StaleDemand && len(p.side[job.Map].list) == 0
 }
 
 // JobChanged implements sched.ChangeWatcher.
@@ -498,8 +503,9 @@ func (f *Order) Reconfigure(conf any) (bool, error) {
 	}
 	f.changes++
 	// Pools that have gone from the file keep their jobs: they exist until these end, with the limits of
-	// pools that are not named.
+	// pools that are not named. Without jobs they end here, as no job's end would remove them.
 	f.cfg.Pools, f.jobsLimited = a, a.limitsJobs()
+	f.pools = slices.DeleteFunc(f.pools, f.unused)
 	for _, p := range f.pools {
 		p.limits = a.Pool(p.name)
 	}

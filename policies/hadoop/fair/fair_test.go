@@ -402,16 +402,27 @@ func TestFairForgetsPools(t *testing.T) {
 	}
 	a, b := w.Submit(job.Spec{Request: job.Request{Pool: "x"}, Splits: make([]job.Split, 1)}), w.Submit(job.Spec{Request: job.Request{Pool: "x"}, Splits: make([]job.Split, 1)})
 	w.Kill(a)
-	var names []string
-	for _, s := range w.fair.Shares() {
-		if s.Job == nil && s.Kind == job.Map {
-			names = append(names, s.Pool)
+	expect := func(when string, want ...string) {
+		t.Helper()
+		var names []string
+		for _, s := range w.fair.Shares() {
+			if s.Job == nil && s.Kind == job.Map {
+				names = append(names, s.Pool)
+			}
+		}
+		if !slices.Equal(names, want) {
+			t.Errorf("%s: pools %v, want %v", when, names, want)
 		}
 	}
-	if want := []string{DefaultPool, "named", "x"}; !slices.Equal(names, want) {
-		t.Errorf("pools %v, want %v", names, want)
+	expect("one job is left", DefaultPool, "named", "x")
+	// A pool that has gone from the file ends with its last job, or at once.
+	alloc, _ = ParseAllocations("pool other")
+	if _, err := w.fair.Reconfigure(alloc); err != nil {
+		t.Fatal(err)
 	}
+	expect("another file", DefaultPool, "other", "x")
 	w.Kill(b)
+	expect("without jobs", DefaultPool, "other")
 }
 
 func TestParseAllocations(t *testing.T) {

@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"github.com/slotwise/slotwise/internal/tracker"
+	"github.com/slotwise/slotwise/internal/tracker/trackertest"
+	"github.com/slotwise/slotwise/policies/hadoop"
 	"github.com/slotwise/slotwise/sched/cluster"
 	"github.com/slotwise/slotwise/sched/job"
 )
@@ -76,5 +78,21 @@ func TestOnePartitionIgnoresDrainedNodes(t *testing.T) {
 	tr.Step(0, &tracker.Heartbeat{Node: "new"})
 	if got := tr.Nodes().Get("new").Running(job.Map); got != 1 {
 		t.Errorf("the new node runs %d maps, want 1", got)
+	}
+}
+
+// The gate is rounded up to whole maps, and not to one more where binary fractions are inexact.
+func TestGateOfDecimalFractions(t *testing.T) {
+	w := trackertest.NewManual(hadoop.NewFIFO())
+	j := w.Submit(job.Spec{Splits: make([]job.Split, 100), Reduces: 1})
+	for percent := range 101 {
+		tags := Tags{cfg: Config{ReduceGate: float64(percent) / 100}}
+		if got := tags.gate(j); got != percent {
+			t.Errorf("reduce-gate=0.%02d of 100 maps is %d", percent, got)
+		}
+	}
+	tags := Tags{cfg: Config{ReduceGate: 0.501}}
+	if got := tags.gate(j); got != 51 {
+		t.Errorf("50.1 of 100 maps is %d", got)
 	}
 }

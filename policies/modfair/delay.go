@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -167,8 +168,17 @@ type mean struct {
 	next   int             // index of the oldest sample of a full ring
 }
 
+// longest bounds a sample, two hours. A full window of them has a sum below 2^63.
+const longest = 2 * time.Hour
+
 // add adds a sample. With a full window it replaces the oldest one.
 func (m *mean) add(d time.Duration) {
+	d = min(d, longest)
+	// Without a window a sum of queueing times reaches 2^63 ns after millions of maps. Half of both keeps
+	// the mean.
+	if m.window == 0 && m.sum > math.MaxInt64-longest {
+		m.sum, m.count = m.sum/2, m.count/2
+	}
 	m.sum += d
 	if m.window > 0 && len(m.recent) == m.window {
 		// The number of samples stays the same.

@@ -2,6 +2,7 @@ package modfair
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -152,6 +153,31 @@ func TestMeanAgainstList(t *testing.T) {
 			}
 		}
 	})
+}
+
+// Sums of queueing times stay below 2^63 nanoseconds, with a window and without. A negative mean would end
+// all waiting, and its state could not be loaded.
+func TestLongWaits(t *testing.T) {
+	for _, window := range []int{0, 2} {
+		d := newDynamic(window)
+		d.node = mean{window: window}
+		if window == 0 {
+			d.node.sum, d.node.count = math.MaxInt64-1, math.MaxInt64/int64(time.Hour)
+		}
+		for range 3 {
+			d.node.add(math.MaxInt64 / 2)
+		}
+		if got := d.node.value(); got < time.Hour || got > longest {
+			t.Errorf("window %d: mean %v", window, got)
+		}
+		state, err := d.Save()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := newDynamic(window).Load(state); err != nil {
+			t.Errorf("window %d: %v", window, err)
+		}
+	}
 }
 
 // Saved state loads under the same window and under other windows.

@@ -168,7 +168,7 @@ type mean struct {
 	next   int             // index of the oldest sample of a full ring
 }
 
-// longest bounds a sample, two hours. A full window of them has a sum below 2^63.
+// longest bounds a sample, two hours. The samples of a full window then have a sum below 2^63.
 const longest = 2 * time.Hour
 
 // add adds a sample. With a full window it replaces the oldest one.

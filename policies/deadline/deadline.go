@@ -186,7 +186,8 @@ func (o *Order) mayChange(j *job.Job) time.Duration {
 // reserve returns the end of a job's reserve.
 func (o *Order) reserve(j *job.Job) time.Duration {
 	due, _ := j.Due()
-	return max(due, j.Submitted()+o.cfg.Default)
+	// A default-deadline of 292 years is as good as never, and must not wrap around.
+	return max(due, j.Submitted()+min(o.cfg.Default, never-j.Submitted()))
 }
 
 // overdue reports whether a job's reserve has passed.

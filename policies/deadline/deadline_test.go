@@ -47,6 +47,17 @@ func one(name string, at, takes, deadline time.Duration) workload.Job {
 	return workload.Job{Name: name, Submit: at, Maps: []workload.Task{{Duration: takes}}, Request: job.Request{Deadline: deadline, User: "u"}}
 }
 
+// A default-deadline near the longest time lets jobs with deadlines go first for ever. Added to the submission
+// it must not become a time long past, which would do the opposite.
+func TestReserveOfCenturies(t *testing.T) {
+	const start = 2 * time.Hour
+	w := run(t, []workload.Job{one("busy", start, time.Minute, 0), one("plain", start+time.Second, time.Minute, 0), one("due", start+2*time.Second, time.Minute, time.Hour)},
+		map[string]string{"default-deadline": "2562047h"})
+	if plain, due := w["1"][0], w["2"][0]; plain < due {
+		t.Errorf("the job without a deadline starts at %v, the one with a deadline at %v", plain, due)
+	}
+}
+
 // Jobs with deadlines that fill the cluster delay another job until its reserve has passed,
 // and then by the running task only.
 func TestReserveBoundsStarvation(t *testing.T) {

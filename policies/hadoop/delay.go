@@ -2,6 +2,7 @@ package hadoop
 
 import (
 	"cmp"
+	"math"
 	"time"
 
 	"github.com/slotwise/slotwise/sched"
@@ -193,12 +194,13 @@ func (d *Delay) Allowed(r *sched.Round, o sched.Offer, j *job.Job) (cluster.Leve
 	if rack < 0 {
 		rack = d.beat.wait()
 	}
+	both := node + min(rack, math.MaxInt64-node) // of centuries, which mean for ever
 	switch {
 	// A job whose last map ran on its node waits for the node first and then for the rack.
 	case w.Level == cluster.NODE && w.Waited < node:
-		return cluster.NODE, node + rack
-	case w.Level == cluster.NODE && w.Waited < node+rack:
-		return cluster.RACK, node + rack
+		return cluster.NODE, both
+	case w.Level == cluster.NODE && w.Waited < both:
+		return cluster.RACK, both
 	// One whose last map ran in its rack starts with the second wait.
 	case w.Level == cluster.RACK && w.Waited < rack:
 		return cluster.RACK, rack

@@ -1,6 +1,7 @@
 package hadoop
 
 import (
+	"math"
 	"testing"
 	"time"
 
@@ -63,6 +64,15 @@ func (w *delayWorld) want(seconds float64, node string, level cluster.Level) {
 }
 
 const second = time.Second
+
+// A wait for the rack that is near the longest time does not become none when the wait for the node is added.
+func TestDelayForEver(t *testing.T) {
+	w := newDelayWorld(t, DelayConfig{NodeWait: second, RackWait: math.MaxInt64}, atHome(1))
+	w.delay.Wait(w.j).Waited = 2 * second
+	if level, limit := w.delay.Allowed(nil, sched.Offer{}, w.j); level != cluster.RACK || limit != math.MaxInt64 {
+		t.Errorf("after the wait for the node the job takes %v, and anything after %v", level, limit)
+	}
+}
 
 func TestDelayLevels(t *testing.T) {
 	w := newDelayWorld(t, DelayConfig{NodeWait: 2 * second, RackWait: 3 * second}, atHome(9))

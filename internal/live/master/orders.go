@@ -148,7 +148,8 @@ const (
 )
 
 // missingPatience is for how long a staging directory that is not there is looked
-// for: a shared directory may be mounted again.
+// for: a shared directory may be mounted again. It counts from the moment when the directory is missing first,
+// because a storage that comes back after an hour may show an empty one.
 const missingPatience = time.Minute
 
 // outputWork commits or aborts the output of one job, and retries while the storage
@@ -161,6 +162,8 @@ type outputWork struct {
 	mayAct     func() error  // its error keeps a try from starting
 	giveUp     chan struct{} // closed to retry no longer; may be nil
 	retrying   func(error)   // called with each error before the next try; may be nil
+	began      time.Time     // of the first try
+	missing    time.Time     // when the staging directory was missing first; zero after another error
 }
 
 // run does the work and returns the last error if it fails in the end. An abort that
@@ -180,6 +183,7 @@ func (w *outputWork) run(ctx context.Context) error {
 		}
 	}()
 	var last error
+	w.began = time.Now()
 	// The error of Run may be the end of a pause. The error of the last try names the cause.
 	_ = retry.Run(pauses, retry.Options{Patience: w.patienceWith, FirstPause: firstPause, LastPause: longestPause, Retrying: w.retrying}, func(context.Context) error {
 		if last = w.mayAct(); last != nil {
@@ -194,10 +198,14 @@ func (w *outputWork) run(ctx context.Context) error {
 
 // patienceWith returns for how long the work is retried after an error.
 func (w *outputWork) patienceWith(err error) time.Duration {
+	if !errors.Is(err, fs.ErrNotExist) {
+		w.missing = time.Time{}
+	}
 	switch {
-	// A pause of the process, or a minority of answers for a moment. The storage has not been asked.
-	case errors.Is(err, errNoLease): // soon it has a lease, or ctx ends
-		return missingPatience
+	// A pause of the process, or a minority of answers for a moment. The storage has not been asked. Soon this
+	// master has a lease, or ctx ends. A limit would also count the time for which the storage was away before.
+	case errors.Is(err, errNoLease):
+		return retry.Forever
 	// No time repairs these: the output is published, another output is in the way, or the job
 	// may not write there.
 	case errors.Is(err, storage.ErrPublished), errors.Is(err, fs.ErrExist), errors.Is(err, fs.ErrInvalid), errors.As(err, new(*roots.Denied)):
@@ -205,7 +213,10 @@ func (w *outputWork) patienceWith(err error) time.Duration {
 	// Nothing brings a staging directory back that was removed, but the answer must not be
 	// lost to a mount that is down for a moment.
 	case errors.Is(err, fs.ErrNotExist):
-		return min(w.patience, missingPatience)
+		if w.missing.IsZero() {
+			w.missing = time.Now()
+		}
+		return min(w.patience, w.missing.Sub(w.began)+missingPatience)
 	}
 	return w.patience
 }

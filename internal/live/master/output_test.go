@@ -2,10 +2,12 @@ package master
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/slotwise/slotwise/internal/data/storage"
@@ -121,6 +123,46 @@ func TestGiveUpOutput(t *testing.T) {
 			if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
 				t.Errorf("%v is left, error %v", left, err)
 			}
+		})
+	}
+}
+
+// TestBriefTrouble publishes an output whose storage was away for an hour. Neither a lease that is lost for one try
+// then, nor a directory that is missing for one, ends the retries: the job would fail, and its output would be removed.
+func TestBriefTrouble(t *testing.T) {
+	t.Parallel()
+	for name, brief := range map[string]error{"no lease": errNoLease, "no directory": fs.ErrNotExist} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				out, token := filepath.Join(t.TempDir(), "out"), storage.NewToken()
+				if _, err := (storage.Local{}).StageShared(t.Context(), out, token, storage.ReplaceNothing); err != nil {
+					t.Fatal(err)
+				}
+				began, troubled := time.Now(), false
+				w := outputWork{uri: out, token: token, commit: true, patience: 24 * time.Hour, mayAct: func() error { return nil }}
+				w.resolve = func(uri string) (storage.FS, string, error) {
+					switch {
+					case time.Since(began) < time.Hour:
+						return nil, "", errOutage
+					case !troubled:
+						troubled = true
+						return nil, "", brief
+					}
+					return storage.Local{}, uri, nil
+				}
+				if err := w.run(t.Context()); err != nil {
+					t.Error(err)
+				}
+				if _, err := os.Stat(filepath.Join(out, "_SUCCESS")); err != nil {
+					t.Error(err)
+				}
+				// A directory that is gone for good is not looked for as long as for a storage that is away.
+				began = time.Now()
+				w.resolve = func(string) (storage.FS, string, error) { return nil, "", fs.ErrNotExist }
+				if err := w.run(t.Context()); !errors.Is(err, fs.ErrNotExist) || time.Since(began) > 2*missingPatience {
+					t.Errorf("error %v after %v", err, time.Since(began))
+				}
+			})
 		})
 	}
 }

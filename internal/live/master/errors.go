@@ -43,8 +43,9 @@ func rpcError(err error) error {
 	case errors.As(err, &core):
 		return connect.NewError(codes[core.Code], err)
 	// Clients retry after Unavailable, at another master if there is one.
-	// The storage counts as well: the user's job was not accepted, and only the storage was away.
-	case errors.Is(err, errClosed), errors.Is(err, storage.ErrUnavailable):
+	// The storage counts as well: the user's job was not accepted, and only the storage was away, or the lease for
+	// a moment.
+	case errors.Is(err, errClosed), errors.Is(err, errNoLease), errors.Is(err, storage.ErrUnavailable):
 		return connect.NewError(connect.CodeUnavailable, err)
 	// A client that reads this code from the wire tries again, because it has not cancelled anything itself.
 	case errors.Is(err, context.Canceled):

@@ -3,6 +3,7 @@ package master
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"net"
@@ -241,6 +242,10 @@ func TestLeaseEnds(t *testing.T) {
 		if err := l.mayAct(); (err == nil) != x.may || err != nil && !errors.Is(err, errNoLease) {
 			t.Errorf("at %v with a lease until %v: %v", x.now, x.lease, err)
 		}
+	}
+	// A job whose output could not be staged at that moment is submitted again by its client.
+	if err := fmt.Errorf("output /out: %w", l.mayAct()); connect.CodeOf(rpcError(err)) != connect.CodeUnavailable {
+		t.Errorf("the client does not try again after: %v", rpcError(err))
 	}
 }
 

@@ -228,6 +228,23 @@ func CheckPolicy(name string, set map[string]string) error {
 	return first(checkVisible("the policy", name, bounds.URI), checkSettings("parameter", "parameters", "policy", set))
 }
 
+// The most attempts and drivers that a worker lists: several times its slots, because ended ones are listed until
+// the master has acknowledged them. The tracker compares all listed attempts with all that should run, and orders
+// to stop drivers are compared with each other, so longer lists would hold the master's loop up.
+const (
+	listedAttempts = 16 * bounds.Slots
+	listedDrivers  = 4 * maxDriverSlots
+)
+
+// checkHeartbeat checks the lists of a heartbeat. Its texts are cut where they are kept.
+func checkHeartbeat(r *slotwisev1.HeartbeatRequest) error {
+	return first(
+		checkCount("the attempts of a heartbeat", len(r.Reports), listedAttempts),
+		checkCount("the failed fetches of a heartbeat", len(r.FetchFailures), bounds.Complaints),
+		checkCount("the drivers of a heartbeat", len(r.Drivers), listedDrivers),
+	)
+}
+
 // checkRegister checks the texts and lists of a registration.
 func checkRegister(r *slotwisev1.RegisterRequest) error {
 	err := first(
@@ -243,7 +260,7 @@ func checkRegister(r *slotwisev1.RegisterRequest) error {
 		checkCount("the map outputs of the worker", len(r.Outputs), 2*bounds.Held),
 		checkCount("the attempts of the worker", len(r.Running), bounds.Held),
 		checkCount("the jobs of the worker", len(r.Jobs), bounds.Held),
-		checkCount("the drivers of the worker", len(r.Drivers), bounds.Held),
+		checkCount("the drivers of the worker", len(r.Drivers), listedDrivers),
 	)
 	// The loops below run only over lists whose lengths are within their limits.
 	if err != nil {

@@ -115,6 +115,9 @@ var attemptStates = map[slotwisev1.AttemptState]job.AttemptState{
 
 // ParseHeartbeat checks a heartbeat. The caller fills in Call.
 func ParseHeartbeat(r *slotwisev1.HeartbeatRequest) (*Heartbeat, error) {
+	if err := checkHeartbeat(r); err != nil {
+		return nil, err
+	}
 	hb := &tracker.Heartbeat{}
 	// Values are clamped and not refused: a worker whose kernel reports nonsense must still be able to work.
 	// Without a measurement the load stays zero, which policies read as unknown.

@@ -3,6 +3,7 @@ package protocol
 import (
 	"errors"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -105,6 +106,21 @@ func TestParseHeartbeat(t *testing.T) {
 			t.Errorf("report %d has the cause %v, want %v", i, got, want)
 		}
 	}
+	// Longer lists would hold the loop up: the orders to stop drivers that the core does not know are compared with
+	// each other.
+	for want, r := range map[string]*slotwisev1.HeartbeatRequest{
+		"attempts":       {Reports: slices.Repeat([]*slotwisev1.Report{{Attempt: "j1_m_0_0", State: slotwisev1.AttemptState_ATTEMPT_STATE_RUNNING}}, listedAttempts+1)},
+		"failed fetches": {FetchFailures: slices.Repeat([]*slotwisev1.FetchFailure{{}}, bounds.Complaints+1)},
+		"drivers":        {Drivers: slices.Repeat([]*slotwisev1.DriverReport{{}}, listedDrivers+1)},
+	} {
+		if _, err := ParseHeartbeat(r); !isInvalid(err, want) {
+			t.Errorf("error %v, want one with %q", err, want)
+		}
+		r.Reports, r.FetchFailures, r.Drivers = oneLess(r.Reports), oneLess(r.FetchFailures), oneLess(r.Drivers)
+		if _, err := ParseHeartbeat(r); err != nil {
+			t.Errorf("%s at the bound: %v", want, err)
+		}
+	}
 	for want, r := range map[string]*slotwisev1.Report{
 		"unknown state": {Attempt: "j1_m_0_0"},
 		"x_y":           {Attempt: "x_y", State: slotwisev1.AttemptState_ATTEMPT_STATE_RUNNING},
@@ -118,6 +134,9 @@ func TestParseHeartbeat(t *testing.T) {
 		t.Errorf("load %+v, error %v", m.event.Load, err)
 	}
 }
+
+// oneLess returns a list without its last element.
+func oneLess[T any](list []T) []T { return list[:max(0, len(list)-1)] }
 
 func TestCoreSpec(t *testing.T) {
 	spec, err := CoreSpec(&slotwisev1.JobSpec{

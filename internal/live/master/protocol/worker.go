@@ -629,7 +629,7 @@ func (c *Core) fetchFailed(f *slotwisev1.FetchFailure) {
 	if err != nil || err2 != nil {
 		return
 	}
-	c.logInfo("map output cannot be fetched", "reduce", f.Reduce, "map", f.Map, "worker", f.Worker, "error", f.Error, "corrupt", f.Corrupt)
+	c.logInfo("map output cannot be fetched", "reduce", f.Reduce, "map", f.Map, "worker", bounds.Cut(f.Worker, bounds.Name), "error", bounds.Cut(f.Error, bounds.Short), "corrupt", f.Corrupt)
 	// A worker that has not registered with this life of the master yet is not gone.
 	n := c.tracker.Nodes().Get(f.Worker)
 	gone := n == nil || !n.Alive() && !n.Absent()

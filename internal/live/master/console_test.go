@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -23,6 +24,23 @@ func (r *rig) page(path string) (string, time.Duration) {
 		r.t.Fatalf("%s: %s, %v: %.500s", path, resp.Status, err, b)
 	}
 	return string(b), time.Since(start)
+}
+
+// TestConsoleBytes sends the console a form whose bytes are no UTF-8. No record of the journal can hold them, and the
+// master must refuse them instead of ending.
+func TestConsoleBytes(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, Config{})
+	resp, err := r.srv.Client().PostForm(r.srv.URL+"/ui/policy", url.Values{"name": {"capacity"}, "setting": {"queues=a\xff,capacity=100"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := resp.Body.Close(); err != nil || resp.StatusCode != http.StatusBadRequest {
+		t.Errorf("%s, %v", resp.Status, err)
+	}
+	if body, _ := r.page("/ui/policy"); !strings.Contains(body, "fifo") {
+		t.Errorf("the policy: %.3000s", body)
+	}
 }
 
 // TestConsoleWithManyJobs shows pages of 1,000 jobs with 100,000 tasks. Their times are

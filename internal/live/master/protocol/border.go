@@ -219,6 +219,11 @@ func checkSettings(what, plural, whose string, set map[string]string) error {
 		err = first(err,
 			checkName("the name of a "+what+" of the "+whose, name),
 			checkCount("the bytes of "+what+" "+bounds.Cut(name, bounds.Name)+" of the "+whose, len(set[name]), bounds.Setting))
+		// A form of the console brings any bytes. The journal cannot hold them, and a master that cannot write a
+		// record ends.
+		if err == nil && !utf8.ValidString(set[name]) {
+			err = errorf(InvalidArgument, "%s %s of the %s must be UTF-8", what, name, whose)
+		}
 	}
 	return err
 }

@@ -119,6 +119,7 @@ func TestCheckOthers(t *testing.T) {
 	for what, err := range map[string]error{
 		"policy":    CheckPolicy(long, nil),
 		"parameter": CheckPolicy("fifo", map[string]string{"a": strings.Repeat("x", bounds.Setting+1)}),
+		"bytes":     CheckPolicy("fifo", map[string]string{"a": "\xff"}),
 		"address":   checkRegister(&slotwisev1.RegisterRequest{Worker: "w", Address: long}),
 		"host":      checkRegister(&slotwisev1.RegisterRequest{Worker: "w", Host: long}),
 		"rack":      checkRegister(&slotwisev1.RegisterRequest{Worker: "w", Rack: long}),

@@ -3,6 +3,7 @@ package master
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -104,10 +105,11 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// TestLongRequests sends names of a megabyte. The answers are short.
+// TestLongRequests sends names and reasons of a megabyte. The answers and the lines of the log are short.
 func TestLongRequests(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, Config{})
+	log := &logText{}
+	r := newRig(t, Config{Log: slog.New(slog.NewTextHandler(log, nil))})
 	long := strings.Repeat("x", 1<<20)
 	_, noJob := r.users.Job(t.Context(), &slotwisev1.JobRequest{Job: long})
 	spec := r.spec(1, 0, long)
@@ -117,5 +119,11 @@ func TestLongRequests(t *testing.T) {
 		if connect.CodeOf(err) != connect.CodeInvalidArgument || len(err.Error()) > bounds.Text+100 {
 			t.Errorf("%s: %d bytes, %.200v", what, len(err.Error()), err)
 		}
+	}
+	if _, err := r.users.Kill(t.Context(), &slotwisev1.KillRequest{Job: r.submit(r.spec(1, 0, "")), Reason: long}); err != nil {
+		t.Fatal(err)
+	}
+	if text := log.String(); !strings.Contains(text, "msg=kill") || len(text) > len(long)/2 {
+		t.Errorf("the log has %d bytes: %.1000s", len(text), text)
 	}
 }

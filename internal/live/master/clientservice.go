@@ -272,7 +272,8 @@ func (c clientService) Nodes(ctx context.Context, _ *slotwisev1.NodesRequest) (*
 
 // Kill ends a job or a chain, or one attempt.
 func (c clientService) Kill(ctx context.Context, r *slotwisev1.KillRequest) (*slotwisev1.KillResponse, error) {
-	who := identity(ctx)
+	// The core keeps no more of it, and the log must not have a line of a whole message.
+	who, reason := identity(ctx), bounds.Cut(r.Reason, bounds.Text)
 	return call[*slotwisev1.KillResponse](ctx, c.m, 0, func(id protocol.Call) (protocol.Message, error) {
 		if r.Attempt != "" {
 			attempt, err := job.ParseAttempt(r.Attempt)
@@ -280,7 +281,7 @@ func (c clientService) Kill(ctx context.Context, r *slotwisev1.KillRequest) (*sl
 				return nil, badName(err)
 			}
 			// call hands no message to the core if there is an error beside it.
-			return &protocol.KillAttempt{Call: id, Attempt: attempt, Reason: killedBy(who, r.Reason)}, c.m.mayChange(who, subject{job: attempt.Job})
+			return &protocol.KillAttempt{Call: id, Attempt: attempt, Reason: killedBy(who, reason)}, c.m.mayChange(who, subject{job: attempt.Job})
 		}
 		x, err := parseSubject(r.Job)
 		// The right depends on the job's pool, which cannot change between this check and the message.
@@ -291,11 +292,11 @@ func (c clientService) Kill(ctx context.Context, r *slotwisev1.KillRequest) (*sl
 			return nil, err
 		}
 		// Also if the job has ended meanwhile: the log says who tried what.
-		c.m.log.Info("kill", "job", r.Job, "by", who.User, "reason", r.Reason)
+		c.m.log.Info("kill", "job", r.Job, "by", who.User, "reason", reason)
 		if x.chain != 0 {
-			return &protocol.KillChain{Call: id, Chain: x.chain, Reason: killedBy(who, r.Reason)}, nil
+			return &protocol.KillChain{Call: id, Chain: x.chain, Reason: killedBy(who, reason)}, nil
 		}
-		return &protocol.KillJob{Call: id, Job: x.job, Reason: killedBy(who, r.Reason)}, nil
+		return &protocol.KillJob{Call: id, Job: x.job, Reason: killedBy(who, reason)}, nil
 	})
 }
 

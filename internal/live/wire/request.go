@@ -2,6 +2,7 @@ package wire
 
 import (
 	"fmt"
+	"math"
 	"time"
 
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
@@ -32,8 +33,8 @@ func EncodeRequest(m *slotwisev1.JobSpec, r *job.Request) {
 func DecodeRequest(m *slotwisev1.JobSpec) (job.Request, error) {
 	r := job.Request{
 		User: m.GetUser(), Pool: m.GetPool(),
-		MaxAttempts: int(m.GetMaxAttempts()), TaskTimeout: time.Duration(m.GetTaskTimeoutMs()) * time.Millisecond,
-		Deadline:      time.Duration(m.GetDeadlineMs()) * time.Millisecond,
+		MaxAttempts: int(m.GetMaxAttempts()), TaskTimeout: milliseconds(m.GetTaskTimeoutMs()),
+		Deadline:      milliseconds(m.GetDeadlineMs()),
 		NoSpeculation: m.GetNoSpeculation(),
 		TaskMemory:    m.GetTaskMemory(), TaskCPUs: int(m.GetTaskCpus()),
 		Hints: [job.Kinds]job.Ratings{decodeRatings(m.GetMapProfile()), decodeRatings(m.GetReduceProfile())},
@@ -53,6 +54,13 @@ func DecodeRequest(m *slotwisev1.JobSpec) (job.Request, error) {
 		}
 	}
 	return r, nil
+}
+
+// milliseconds returns ms as a duration. One that a duration cannot hold becomes the longest: the product would
+// wrap around to any other, and Request.Check would accept it.
+func milliseconds(ms int64) time.Duration {
+	const most = math.MaxInt64 / int64(time.Millisecond)
+	return time.Duration(min(most, max(-most, ms))) * time.Millisecond
 }
 
 func encodeRatings(r job.Ratings) *slotwisev1.Profile {

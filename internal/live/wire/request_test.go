@@ -50,4 +50,9 @@ func TestForeignRequest(t *testing.T) {
 			t.Errorf("%v is accepted as %+v", bad, r)
 		}
 	}
+	// In nanoseconds this deadline wraps around to one hour.
+	r, err := DecodeRequest(&slotwisev1.JobSpec{DeadlineMs: time.Hour.Milliseconds() + 1<<58})
+	if err != nil || r.Check() == nil {
+		t.Errorf("%+v is accepted, %v", r, err)
+	}
 }

@@ -173,17 +173,16 @@ func (r *replay) applyFact(rec *slotwisev1.JournalRecord) error {
 	if end, ok := f.(*tracker.FactJobEnded); !ok || r.accepted[end.Job] {
 		r.facts = append(r.facts, f)
 	} // else the tracker had forgotten the job when the snapshot was made
+	r.last = max(r.last, timeOf(f))
 	switch f := f.(type) {
 	case *tracker.FactAccepted:
 		r.accepted[f.Job] = true
-		r.last = max(r.last, f.At)
 		// An accepted job has its own records, with which its output is committed or aborted.
 		if d := r.details[f.Job]; d != nil {
 			r.c.dropIntent(d.Request)
 		}
 	// dropFiles and announceOutputs look only at nodes on which the job ever had an attempt.
 	case *tracker.FactLaunched:
-		r.last = max(r.last, f.At)
 		if j := r.c.jobs[f.Attempt.Job]; j != nil {
 			j.nodes[f.Node] = true
 		}
@@ -194,18 +193,40 @@ func (r *replay) applyFact(rec *slotwisev1.JournalRecord) error {
 				j.nodes[name] = true
 			}
 		}
-	case *tracker.FactEnded:
-		r.last = max(r.last, f.At)
-	case *tracker.FactOutcome:
-		r.last = max(r.last, f.At)
 	case *tracker.FactJobEnded:
-		r.last = max(r.last, f.At)
 		// resume finds the end here and has the history written again.
 		if j := r.c.jobs[f.Job]; j != nil {
 			j.end = f
 		}
 	}
 	return nil
+}
+
+// timeOf returns the time of a fact; 0 if it has none, or only times before the one with which a snapshot begins.
+func timeOf(f tracker.Fact) time.Duration {
+	switch f := f.(type) {
+	case *tracker.FactAccepted:
+		return f.At
+	case *tracker.FactLaunched:
+		return f.At
+	case *tracker.FactEnded:
+		return f.At
+	case *tracker.FactOutputLost:
+		return f.At
+	case *tracker.FactOutcome:
+		return f.At
+	case *tracker.FactJobEnded:
+		return f.At
+	case *tracker.FactJoined:
+		return f.At
+	case *tracker.FactLeft:
+		return f.At
+	case *tracker.FactDrained:
+		return f.At
+	case *tracker.FactGraylisted:
+		return f.At
+	}
+	return 0
 }
 
 // restoreTracker builds the policy and the tracker. A policy that a user has installed

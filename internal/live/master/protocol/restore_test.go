@@ -1,6 +1,7 @@
 package protocol
 
 import (
+	"reflect"
 	"testing"
 	"time"
 
@@ -75,50 +76,39 @@ func TestTimeOfEveryRecord(t *testing.T) {
 	const late = 10 * time.Hour
 	attempt := job.AttemptID{TaskID: job.TaskID{Job: 1, Kind: job.Map}}
 	c := newCore(t)
-	facts := []tracker.Fact{ // in the order of a job's life
-		&tracker.FactAccepted{Job: 1, Spec: job.Spec{Request: job.Request{User: "u"}, Splits: make([]job.Split, 1)}},
-		&tracker.FactLaunched{Attempt: attempt, Node: "w1", Slot: job.Map},
-		&tracker.FactEnded{Attempt: attempt, State: job.AttemptFailed, Error: "x"},
-		&tracker.FactOutcome{Job: 1, Outcome: job.Killed},
-		&tracker.FactJobEnded{Job: 1, State: job.Killed},
-	}
-	for last := range facts {
-		records := []*slotwisev1.JournalRecord{c.masterRecord(), c.policyRecord(),
-			encodeFact(&tracker.FactJoined{Node: cluster.Spec{Name: "w1", MapSlots: 1, ReduceSlots: 1}}),
-			{What: &slotwisev1.JournalRecord_Job{Job: &slotwisev1.JournalJob{Job: 1, Request: "a", Token: "t", Spec: &slotwisev1.JobSpec{User: "u", Synthetic: 1}}}}}
-		for i, f := range facts[:last+1] {
-			at := time.Duration(0)
-			if i == last {
-				at = late
+	w1 := cluster.Spec{Name: "w1", MapSlots: 1, ReduceSlots: 1}
+	accepted := &tracker.FactAccepted{Job: 1, Spec: job.Spec{Request: job.Request{User: "u"}, Splits: make([]job.Split, 1), Reduces: 1}}
+	launched := &tracker.FactLaunched{Attempt: attempt, Node: "w1", Slot: job.Map}
+	for _, facts := range [][]tracker.Fact{
+		{accepted, launched, &tracker.FactEnded{Attempt: attempt, State: job.AttemptFailed, Error: "x"}, &tracker.FactOutcome{Job: 1, Outcome: job.Killed}, &tracker.FactJobEnded{Job: 1, State: job.Killed}},
+		{accepted, launched, &tracker.FactEnded{Attempt: attempt, State: job.AttemptSucceeded}, &tracker.FactOutputLost{Map: attempt}},
+		{&tracker.FactJoined{Node: w1}, &tracker.FactDrained{Node: "w1"}, &tracker.FactGraylisted{Node: "w1"}, &tracker.FactLeft{Node: "w1"}},
+	} {
+		for last := range facts {
+			records := []*slotwisev1.JournalRecord{c.masterRecord(), c.policyRecord(), encodeFact(&tracker.FactJoined{Node: w1}),
+				{What: &slotwisev1.JournalRecord_Job{Job: &slotwisev1.JournalJob{Job: 1, Request: "a", Token: "t", Spec: &slotwisev1.JobSpec{User: "u", Synthetic: 1, Reduces: 1}}}}}
+			for i, f := range facts[:last+1] {
+				at := reflect.ValueOf(f).Elem().FieldByName("At")
+				if at.SetInt(0); i == last {
+					at.SetInt(int64(late))
+				}
+				records = append(records, encodeFact(f))
 			}
-			switch f := f.(type) {
-			case *tracker.FactAccepted:
-				f.At = at
-			case *tracker.FactLaunched:
-				f.At = at
-			case *tracker.FactEnded:
-				f.At = at
-			case *tracker.FactOutcome:
-				f.At = at
-			case *tracker.FactJobEnded:
-				f.At = at
+			var encoded [][]byte
+			for _, r := range records {
+				b, err := proto.Marshal(r)
+				if err != nil {
+					t.Fatal(err)
+				}
+				encoded = append(encoded, b)
 			}
-			records = append(records, encodeFact(f))
-		}
-		var encoded [][]byte
-		for _, r := range records {
-			b, err := proto.Marshal(r)
+			restored, _, err := Restore(c.cfg, decoded(encoded))
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("%T: %v", facts[last], err)
 			}
-			encoded = append(encoded, b)
-		}
-		restored, _, err := Restore(c.cfg, decoded(encoded))
-		if err != nil {
-			t.Fatalf("%T: %v", facts[last], err)
-		}
-		if got := restored.Base(); got < late || got > late+time.Minute {
-			t.Errorf("a journal that ends with a %T of %v: the time is %v", facts[last], late, got)
+			if got := restored.Base(); got < late || got > late+time.Minute {
+				t.Errorf("a journal that ends with a %T of %v: the time is %v", facts[last], late, got)
+			}
 		}
 	}
 }

@@ -7,12 +7,14 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/slotwise/slotwise/internal/base/bounds"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
+	"github.com/slotwise/slotwise/sched/job"
 )
 
 // borderSpec returns a job at the bounds: anything more of anything is refused.
@@ -130,6 +132,17 @@ func TestCheckOthers(t *testing.T) {
 	}
 	if err := CheckPolicy("fair", map[string]string{"a": "b"}); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestKillReason kills an attempt of a job whose errors have used up their bytes. The reason is an error like others.
+func TestKillReason(t *testing.T) {
+	c := populated(t)
+	c.jobs[1].errors = bounds.JobErrors + 1
+	a := c.tracker.Jobs().Get(1).Oldest(job.Map)
+	c.Handle(time.Second, &KillAttempt{Call: 9, Attempt: a.ID(), Reason: strings.Repeat("x", bounds.Text)})
+	if a.State() != job.AttemptKilled || len(a.Error()) > bounds.Short {
+		t.Errorf("%v with an error of %d bytes", a.State(), len(a.Error()))
 	}
 }
 

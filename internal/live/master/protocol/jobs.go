@@ -406,7 +406,9 @@ func (c *Core) killAttempt(m *KillAttempt) {
 		c.refuse(m.Call, errorf(FailedPrecondition, "attempt %s is not running", m.Attempt))
 		return
 	}
-	c.step(&tracker.KillAttempt{Attempt: m.Attempt, Reason: bounds.Cut(m.Reason, bounds.Text)})
+	// The reason becomes the attempt's error. The task runs again, so a user may kill its attempts without end.
+	reason := c.jobs[m.Attempt.Job].boundText(bounds.Cut(m.Reason, bounds.Text))
+	c.step(&tracker.KillAttempt{Attempt: m.Attempt, Reason: reason})
 	c.reply(m.Call, &slotwisev1.KillResponse{})
 }
 

@@ -598,14 +598,24 @@ func (c *Core) endedAttempts(s *session, m *Heartbeat) (ended []endedAttempt) {
 	return ended
 }
 
-// boundError cuts the error of a report once the errors of the job's attempts exceed
-// bounds.JobErrors, because the master keeps them in memory. The sum counts from the
-// master's start.
+// boundError cuts the error of a report, as boundText does, and drops the end of the log then.
 func (j *jobEntry) boundError(r *tracker.Report) {
 	if j.errors > bounds.JobErrors {
-		r.Error, r.LogTail = bounds.Cut(r.Error, bounds.Short), ""
+		r.LogTail = ""
 	}
-	j.errors += len(r.Error) + len(r.LogTail)
+	r.Error = j.boundText(r.Error)
+	j.errors += len(r.LogTail)
+}
+
+// boundText cuts the error of an attempt once the errors of the job's attempts exceed
+// bounds.JobErrors, because the master keeps them in memory. The sum counts from the
+// master's start.
+func (j *jobEntry) boundText(text string) string {
+	if j.errors > bounds.JobErrors {
+		text = bounds.Cut(text, bounds.Short)
+	}
+	j.errors += len(text)
+	return text
 }
 
 // accountFor notes that an attempt is not alive any more, after the tracker has taken

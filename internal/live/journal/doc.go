@@ -50,7 +50,7 @@
 //  2. the next segment begins; records may be appended to it during the next steps;
 //  3. the snapshot of all earlier records is written to a .tmp file and flushed;
 //  4. it receives its name, and the directory is flushed: from here on it counts;
-//  5. the files that it replaces are removed.
+//  5. the log forgets the files that it replaces, and they are removed.
 //
 // After an error while writing or flushing, the bytes on the disk are unknown, so the
 // journal refuses records until it is opened again. Only an error in step 3, such as a

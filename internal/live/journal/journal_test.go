@@ -55,7 +55,7 @@ func snapshot(l *journal.Log, records iter.Seq2[[]byte, error]) error {
 	}
 	_, err = c.Write(records)
 	l.End(c)
-	return err
+	return errors.Join(err, c.Remove())
 }
 
 // counter is a state that each record increments. A record begins with its number.
@@ -118,7 +118,7 @@ func live(l *journal.Log, from int, rng *rand.Rand) (sure, maybe int) {
 			}
 			_, err = under.Write(one(fmt.Sprint("upto ", n)))
 			if l.End(under); err == nil {
-				err = l.Sync()
+				err = errors.Join(under.Remove(), l.Sync())
 			}
 			under = nil
 		}

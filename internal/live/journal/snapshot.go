@@ -20,10 +20,10 @@ import (
 //     files that are closed;
 //  2. Write writes the snapshot to a temporary file and flushes it;
 //  3. Write renames the snapshot to its final name and flushes the directory;
-//  4. Write removes the files that the snapshot replaces;
-//  5. End makes the log forget these files.
+//  4. End makes the log forget the files that the snapshot replaces;
+//  5. Remove removes these files. Not before End: the owner may read the log at any moment until then.
 //
-// The owner of the log calls Begin and End. Any goroutine may call Records and Write.
+// The owner of the log calls Begin and End. Any goroutine may call Records, Write and Remove.
 type Compaction struct {
 	log      *Log      // only for its directory
 	next     uint64    // number of the snapshot, and of the first segment that it does not replace
@@ -82,10 +82,8 @@ func (c *Compaction) Records() iter.Seq2[[]byte, error] {
 	return c.log.replay(c.base, c.snapshot, c.segments)
 }
 
-// Write writes the snapshot and returns its size in bytes. The size is 0 if the snapshot
-// is not complete. If records yields an error, Write returns it, and nothing is replaced.
-// An error with a size above 0 means that the snapshot is complete, but a replaced file
-// could not be removed.
+// Write writes the snapshot and returns its size in bytes. If records yields an error, Write returns it, and
+// nothing is replaced.
 func (c *Compaction) Write(records iter.Seq2[[]byte, error]) (int64, error) {
 	l := c.log
 	temp := l.path(snapshotName(c.next) + tempSuffix)
@@ -104,12 +102,15 @@ func (c *Compaction) Write(records iter.Seq2[[]byte, error]) (int64, error) {
 		return 0, c.fatal
 	}
 	c.published = true
-	return size, c.removeReplaced()
+	return size, nil
 }
 
-// removeReplaced removes the files that the snapshot replaces. A file that cannot be
-// removed is harmless: the next Open removes it.
-func (c *Compaction) removeReplaced() error {
+// Remove removes the files that a snapshot has replaced, after End. It does nothing if Write has failed. A file that
+// cannot be removed is harmless: the next Open removes it.
+func (c *Compaction) Remove() error {
+	if !c.published {
+		return nil
+	}
 	var errs []error
 	if c.snapshot {
 		errs = append(errs, c.log.fs.Remove(c.log.path(snapshotName(c.base))))
@@ -123,7 +124,7 @@ func (c *Compaction) removeReplaced() error {
 	return nil
 }
 
-// End ends a compaction after Write has returned, or without Write. If it is unknown
+// End ends a compaction after Write has returned, or without Write. Remove should follow. If it is unknown
 // whether the snapshot has its name, the log refuses further calls, and Open finds out.
 // After another error of Write nothing is replaced.
 func (l *Log) End(c *Compaction) {

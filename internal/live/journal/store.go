@@ -640,14 +640,15 @@ func (s *Store) Install(snap *raftpb.Snapshot) error {
 	// The snapshot was made by the leader, whose own id it must not bring along.
 	own.GetRaftBase().Self = s.base.Self
 	state := &slotwisev1.JournalRecord{What: &slotwisev1.JournalRecord_RaftState{RaftState: &slotwisev1.RaftState{Term: s.state.term, Vote: s.state.vote}}}
-	size, err := c.Write(withHead([]*slotwisev1.JournalRecord{own, state}, func(yield func([]byte, error) bool) {
+	_, err = c.Write(withHead([]*slotwisev1.JournalRecord{own, state}, func(yield func([]byte, error) bool) {
 		_, rest, _ := nextRecord(snap.Data)
 		yieldData(rest, yield)
 	}))
 	s.log.End(c)
-	if size == 0 && err != nil { // else a file that is replaced could not be removed
+	if err != nil {
 		return err
 	}
+	_ = c.Remove() // the next Open removes the other files
 	// The snapshot replaces all files, so no overruled entry is left.
 	s.overruled = false
 	s.reset(own.GetRaftBase())

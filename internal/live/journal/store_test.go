@@ -68,3 +68,47 @@ func TestEarlierChanges(t *testing.T) {
 		t.Errorf("removed: %v", got)
 	}
 }
+
+// TestReadWhileReplaced reads the log between the end of a snapshot's writing, in another goroutine, and the moment in
+// which the owner hears of its end. A member that is elected then restores its core from the log.
+func TestReadWhileReplaced(t *testing.T) {
+	s, err := journal.OpenStore("j", journal.Options{FS: faultfs.NewDisk()}, &slotwisev1.RaftBase{Index: 1, Term: 1, Members: []*slotwisev1.Member{{Id: 1}, {Id: 2}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	position, err := proto.Marshal(&slotwisev1.JournalRecord{What: &slotwisev1.JournalRecord_Position{Position: &slotwisev1.JournalPosition{Now: 1}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	entry := func(index uint64, rec []byte) *raftpb.Entry {
+		return &raftpb.Entry{Term: new(uint64(1)), Index: new(index), Type: raftpb.EntryNormal.Enum(), Data: journal.AppendRecord(nil, rec)}
+	}
+	if err := s.Save(nil, []*raftpb.Entry{entry(2, []byte("a")), entry(3, position), entry(4, []byte("b"))}); err != nil {
+		t.Fatal(err)
+	}
+	s.Commit(4)
+	records := func() (list []string) {
+		for b, err := range s.Records(4) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			list = append(list, string(b))
+		}
+		return list
+	}
+	before := records()
+	c := s.Replaceable()
+	if _, err := c.Write(one("snapshot")); err != nil {
+		t.Fatal(err)
+	}
+	if got := records(); !slices.Equal(got, before) || len(got) != 3 {
+		t.Errorf("before End: %q, want %q", got, before)
+	}
+	s.End(c)
+	if err := c.Remove(); err != nil {
+		t.Error(err)
+	}
+	if got := records(); !slices.Equal(got, []string{"snapshot", "b"}) {
+		t.Errorf("after End: %q", got)
+	}
+}

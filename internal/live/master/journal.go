@@ -202,14 +202,7 @@ func (m *Master) snapshotWritten(c *journal.Replacement, size int64, took time.D
 	// Also after an error: without End the journal would refuse every later snapshot, also of the
 	// leader.
 	m.journal.End(c)
-	// A size means that the snapshot counts, whatever failed afterwards. It is the measure for the next one.
-	if size > 0 {
-		m.snapshotSize = size
-	}
-	switch {
-	case err != nil && size > 0:
-		m.log.Warn("the snapshot is complete, but files that it replaces take up space until the master starts again", "error", err)
-	case err != nil:
+	if err != nil {
 		// If the journal cannot be written at all any more, the next sync fails too.
 		// A full disk is the usual cause. A try may write gigabytes before it fails, so there must not be one
 		// in each batch.
@@ -217,7 +210,14 @@ func (m *Master) snapshotWritten(c *journal.Replacement, size int64, took time.D
 		m.log.Error("no snapshot of the journal could be written", "error", err)
 		return
 	}
+	m.snapshotSize = size // the measure for the next one
 	m.log.Info("snapshot", "bytes", size, "took", took)
+	// Only now: a member that was elected while the snapshot was written has restored its core from these files.
+	m.background.Go(func() {
+		if err := c.Remove(); err != nil {
+			m.log.Warn("the snapshot is complete, but files that it replaces take up space until the master starts again", "error", err)
+		}
+	})
 }
 
 // yieldEvery is the number of records after which a snapshot lets other goroutines run.

@@ -371,7 +371,10 @@ func (b *member) replace() {
 				}
 			}
 		})
-		if b.store.End(c); err != nil {
+		if b.store.End(c); err == nil {
+			err = c.Remove()
+		}
+		if err != nil {
 			b.r.logf("snapshot: %v", err)
 			return
 		}

@@ -371,11 +371,16 @@ func (b *member) replace() {
 				}
 			}
 		})
-		if b.store.End(c); err == nil {
-			err = c.Remove()
-		}
+		// The loop hears of the end of the writing later, and may have been elected since.
+		b.later(b.r.randomUpTo(3*second), func() {
+			if b.store.End(c); err == nil {
+				err = c.Remove()
+			}
+			if err != nil {
+				b.r.logf("snapshot: %v", err)
+			}
+		})
 		if err != nil {
-			b.r.logf("snapshot: %v", err)
 			return
 		}
 		if slices.Sort(got); want != nil && !slices.Equal(want, got) {

@@ -179,10 +179,11 @@ func (f *finder) sort(d *subdir, infos []storage.Info, next []subdir) ([]subdir,
 			if real, err = f.canonical(p); err != nil {
 				return nil, err
 			}
-			// A link to an ancestor is a circle, and the walk reads the ancestor's files already.
-			if slices.Contains(d.above, real) {
-				continue
-			}
+		}
+		// A link to an ancestor is a circle, and the walk reads the ancestor's files already. Behind a link to a
+		// directory above the input, the input itself is such an ancestor.
+		if slices.Contains(d.above, real) {
+			continue
 		}
 		// The capacity is cut, because siblings append to the same slice.
 		next = append(next, subdir{p, rel, append(d.above[:len(d.above):len(d.above)], real)})

@@ -144,6 +144,14 @@ func TestPlanLinks(t *testing.T) {
 	if want := []string{"in/a", "in/other/b", "in/z"}; !slices.Equal(got, want) {
 		t.Fatalf("got %v, want %v", got, want)
 	}
+	// Through a link to a directory above the input its files are not read again.
+	must(t, os.Remove(filepath.Join(dir, "out", "back")))
+	must(t, os.Symlink("..", filepath.Join(dir, "in", "up")))
+	got, err = files(dir, Options{Inputs: []string{"in"}})
+	must(t, err)
+	if want := []string{"in/a", "in/other/b", "in/up/out/b", "in/z"}; !slices.Equal(got, want) {
+		t.Fatalf("got %v, want %v", got, want)
+	}
 }
 
 // TestPlanSizes: splits cover all files once and in order, small files share a

@@ -163,6 +163,10 @@ func groups(f *types.FileMetaData, src *format.Source) (all []int, err error) {
 		if start < 0 || start >= src.Size {
 			return nil, fmt.Errorf("row group %d starts at byte %d of %d: the footer is corrupt", i, start, src.Size)
 		}
+		// Without wanted columns, as when all are in the path, no column's end would stop the count.
+		if g.NumRows < 0 {
+			return nil, fmt.Errorf("row group %d has %d rows: the footer is corrupt", i, g.NumRows)
+		}
 		if start >= src.From && start < src.To {
 			all = append(all, i)
 		}

@@ -208,6 +208,18 @@ func newStreamReducer(role, cmd string, stderr io.Writer, emit func(*Emitter, []
 // Reduce passes the lines of a group to the child.
 func (r *streamReducer) Reduce(key []byte, values iter.Seq[[]byte], out *Emitter) error {
 	for v := range values {
+		// A long record is not copied: its parts go to the child from where they are. What is left for the buffer
+		// is the line end.
+		key, v := key, v
+		if len(key)+len(v) >= commandBuffer {
+			if err := r.feed(key, out); err != nil {
+				return err
+			}
+			if err := r.feed(v, out); err != nil {
+				return err
+			}
+			key, v = nil, nil
+		}
 		r.buf = append(append(append(r.buf, key...), v...), '\n')
 		if len(r.buf) >= commandBuffer {
 			if err := r.feed(nil, out); err != nil {

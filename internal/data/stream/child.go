@@ -266,11 +266,11 @@ func (c *Child) lines(chunk printed, line func([]byte) error) error {
 	if len(c.rest) > 0 {
 		i := bytes.IndexByte(b, '\n')
 		if i < 0 {
-			c.rest = append(c.rest, b...)
+			c.keep(b)
 			c.free <- chunk.buffer
 			return nil
 		}
-		c.rest = append(c.rest, b[:i]...)
+		c.keep(b[:i])
 		b = b[i+1:]
 		err := c.pass(c.rest, line)
 		if c.rest = c.rest[:0]; err != nil {
@@ -288,9 +288,18 @@ func (c *Child) lines(chunk printed, line func([]byte) error) error {
 		b = b[i+1:]
 	}
 	// A copy: the buffer goes back to the reader.
-	c.rest = append(c.rest, b...)
+	c.keep(b)
 	c.free <- chunk.buffer
 	return nil
+}
+
+// keep appends b to the rest. A full rest is doubled: append alone would grow one of many MiB by a quarter at a
+// time, and leave four times its size to the garbage collector.
+func (c *Child) keep(b []byte) {
+	if need := len(c.rest) + len(b); need > cap(c.rest) {
+		c.rest = append(make([]byte, 0, max(need, 2*len(c.rest))), c.rest...)
+	}
+	c.rest = append(c.rest, b...)
 }
 
 // binaryOnStdout is the line that GNU grep before version 3.5 prints among its results instead

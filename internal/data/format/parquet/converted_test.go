@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/parquet-go/parquet-go"
 	"github.com/parquet-go/parquet-go/encoding/thrift"
@@ -93,5 +94,18 @@ func TestDecimalWithoutScale(t *testing.T) {
 	meta.Schema[1].Type = thrift.New(types.Float)
 	if got, err := lines(withFooter(t, b.Bytes()[:at], meta), "parquet"); err == nil || !strings.Contains(err.Error(), "decimal of type FLOAT") {
 		t.Errorf("decimals in floats: %q, %v", got, err)
+	}
+}
+
+// TestTimeOfDay: a time is less than a day, and one beyond is an error and not a time of the next day.
+func TestTimeOfDay(t *testing.T) {
+	k := &kind{physical: parquet.Int64, layout: format.TimeOfDay, unit: time.Microsecond}
+	const day = 24 * 3600 * 1_000_000
+	for n, want := range map[int64]string{0: "00:00:00", day - 1: "23:59:59.999999", -1: "", day: ""} {
+		v := parquet.Int64Value(n)
+		got, err := k.value(&v)
+		if want == "" && err == nil || want != "" && got != want {
+			t.Errorf("%d: %v, %v; want %q", n, got, err, want)
+		}
 	}
 }

@@ -161,7 +161,12 @@ func (k *kind) value(v *parquet.Value) (any, error) {
 	case k.physical == parquet.Int96:
 		return julian(v.Int96()).Format(k.layout), nil
 	case k.layout != "":
-		return k.time(v).Format(k.layout), nil
+		at := k.time(v)
+		// As in Avro files: a longer time would read as one of the next day.
+		if seconds := at.Unix(); k.layout == format.TimeOfDay && (seconds < 0 || seconds >= 24*3600) {
+			return nil, fmt.Errorf("a time of day is %v after midnight", at.Sub(time.Unix(0, 0)))
+		}
+		return at.Format(k.layout), nil
 	case k.physical == parquet.Boolean:
 		return v.Boolean(), nil
 	case k.physical == parquet.Int32 && k.unsigned:

@@ -21,10 +21,11 @@
 // runs a job from Go code. Both run it in this process, on all cores; the
 // packages below this one add storage and clusters (see [Feature]).
 //
-// Keys and values are byte slices. They are valid only during the call, so a
-// function must not keep them; emitted slices are copied at once. Keys are
-// ordered as unsigned bytes. Typed keys (see [Codes]) are encoded so that the
-// order of the bytes is the order of the values.
+// Keys and values are byte slices. They are valid only during the call, and in a
+// reducer each value only until the next one, so a function must not keep them;
+// emitted slices are copied at once. Keys are ordered as unsigned bytes. Typed
+// keys (see [Codes]) are encoded so that the order of the bytes is the order of
+// the values.
 //
 // A job gives the same output for any number of reduces, any split size and any
 // memory limit, with or without the combiner. Records with equal keys reach the
@@ -62,7 +63,8 @@ type BlockMapper interface {
 }
 
 // Reducer is called once for each key, in key order, with all values of the key.
-// It can range over the values once and may stop early. Keys and values are never
+// It can range over the values once and may stop early. A value is valid until the
+// next one: a reducer that collects values clones them. Keys and values are never
 // nil, even if nil was emitted. An error fails the attempt.
 //
 // A range over values allocates a closure for each key. A reducer for many

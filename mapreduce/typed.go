@@ -33,7 +33,8 @@ func CodesOf[K, V any]() Codes[K, V] { return Codes[K, V]{CodeOf[K](), CodeOf[V]
 type TypedMapper[K, V any] func(key, value []byte, out *TypedEmitter[K, V]) error
 
 // TypedReducer is a reduce function for keys of type K and values of type V. The
-// sequence ends at a value that cannot be decoded, and the attempt fails.
+// sequence ends at a value that cannot be decoded, and the attempt fails. Values that
+// [BytesCode] decodes are valid until the next one.
 type TypedReducer[K, V any] func(key K, values iter.Seq[V], out *Emitter) error
 
 // TypedCombiner is a combine function. It gets values of a key and emits fewer

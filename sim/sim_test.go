@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -252,5 +253,24 @@ func TestCompareSeedsDiffer(t *testing.T) {
 		if _, err := sim.Compare(context.Background(), c, []sim.Policy{{Name: "fifo"}, {Name: "fair"}}, seeds); err == nil || !strings.Contains(err.Error(), "is there twice") {
 			t.Errorf("seeds %v: %v", seeds, err)
 		}
+	}
+}
+
+// A cluster file is simulated as it says, also where groups of workers share a machine.
+func TestReadClusterBeside(t *testing.T) {
+	const file = `nodes:
+- {name: a, maps: 2, reduces: 0, together: true, cores: 2}
+- {name: b, maps: 2, reduces: 0, together: previous}
+`
+	c, err := sim.ReadCluster("c.yaml", strings.NewReader(file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	result, err := sim.Run(context.Background(), sim.Config{Cluster: c, Workload: sim.Jobs(sim.Job{Name: "j", Maps: slices.Repeat([]sim.Task{{CPU: 10 * time.Second}}, 4)})})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if result.Makespan < 20*time.Second {
+		t.Errorf("four maps of 10 s on two processors take %v", result.Makespan)
 	}
 }

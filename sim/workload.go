@@ -130,19 +130,19 @@ type Cluster struct {
 
 // NodeGroup is a number of equal nodes.
 type NodeGroup struct {
-	Name                  string // prefix of the nodes' names; default "node"
-	Count                 int
-	Hosts                 []string // names of the Count nodes, in place of Name; or nil
-	Rack                  int      // number of the nodes' rack, from 1; 0 assigns them to racks in turn
-	MapSlots, ReduceSlots int      // of each node
-	Cores                 int      // of each node; 0 does not limit tasks
-	Memory                int64    // of each node, in bytes; 0 is unknown. Jobs with TaskMemory need it
-	Speed                 float64  // relative to a normal core; default 1
+	Name   string // prefix of the nodes' names; default "node"
+	Count  int
+	Hosts  []string // names of the Count nodes, in place of Name; or nil
+	Rack   int      // number of the nodes' rack, from 1; 0 assigns them to racks in turn
+	Cores  int      // of each node; 0 does not limit tasks
+	Memory int64    // of each node, in bytes; 0 is unknown. Jobs with TaskMemory need it
+	Speed  float64  // relative to a normal core; default 1
+	// Together makes the nodes workers on one machine. Cores and bandwidths are then
+	// the machine's. Beside puts the nodes on the machine of the group before.
+	Together, Beside      bool
+	MapSlots, ReduceSlots int // of each node
 	// DiskBandwidth and NICBandwidth are in bytes per second. 0 is no limit.
 	DiskBandwidth, NICBandwidth float64
-	// Together makes the nodes workers on one machine. Cores and bandwidths are then
-	// the machine's.
-	Together bool
 }
 
 // ParseCluster reads the short form of a cluster of equal nodes, such as
@@ -163,8 +163,8 @@ func ReadCluster(name string, r io.Reader) (Cluster, error) {
 func publicCluster(c *workload.Cluster) Cluster {
 	out := Cluster{Racks: c.Racks, Heartbeat: c.Heartbeat, RackUplink: c.RackUplink, CoreLink: c.CoreLink}
 	for _, g := range c.Groups {
-		out.Groups = append(out.Groups, NodeGroup{Name: g.Name, Count: g.Count, Hosts: g.Hosts, Rack: g.Rack, MapSlots: g.MapSlots, ReduceSlots: g.ReduceSlots,
-			Cores: g.Cores, Memory: g.Memory, Speed: g.Speed, DiskBandwidth: g.DiskBandwidth, NICBandwidth: g.NICBandwidth, Together: g.Together})
+		// The fields of both types are equal and in the same order, or the compiler refuses the conversion.
+		out.Groups = append(out.Groups, NodeGroup(g))
 	}
 	return out
 }
@@ -172,8 +172,7 @@ func publicCluster(c *workload.Cluster) Cluster {
 func (c *Cluster) internal() workload.Cluster {
 	out := workload.Cluster{Racks: c.Racks, Heartbeat: c.Heartbeat, RackUplink: c.RackUplink, CoreLink: c.CoreLink}
 	for _, g := range c.Groups {
-		out.Groups = append(out.Groups, workload.NodeGroup{Name: g.Name, Count: g.Count, Hosts: g.Hosts, Rack: g.Rack, MapSlots: g.MapSlots, ReduceSlots: g.ReduceSlots,
-			Cores: g.Cores, Memory: g.Memory, Speed: g.Speed, DiskBandwidth: g.DiskBandwidth, NICBandwidth: g.NICBandwidth, Together: g.Together})
+		out.Groups = append(out.Groups, workload.NodeGroup(g))
 	}
 	return out
 }

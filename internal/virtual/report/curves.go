@@ -133,7 +133,8 @@ func QueueLength(runs []Timeline) *svg.Figure {
 		c := r.Courses.System
 		// The peak of merged spans: an average of 0.3 jobs means nothing, and a short burst must stay
 		// visible.
-		points := append(steps(c.Peaks(r.End), c.Width, r.End, slices.Max[[]float64]), svg.Point{X: r.End.Seconds(), Y: 0})
+		peaks := c.Peaks(r.End) // may double the width
+		points := append(steps(peaks, c.Width, r.End, slices.Max[[]float64]), svg.Point{X: r.End.Seconds(), Y: 0})
 		for _, p := range points {
 			most = max(most, p.Y)
 		}

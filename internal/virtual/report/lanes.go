@@ -66,7 +66,6 @@ func NewLanes(c *workload.Cluster, jobs []workload.Job) *Lanes {
 	for i := 0; i < len(slots); i += l.every {
 		l.nodes[i] = &laneNode{taken: make([]job.AttemptID, slots[i]), from: make([]time.Duration, slots[i])}
 	}
-	// It started before the chart, in a run that continues from a state.
 	return l
 }
 
@@ -110,6 +109,7 @@ func (n *laneNode) take(e *sim.Event) {
 
 func (l *Lanes) leave(n *laneNode, e *sim.Event) {
 	at := slices.Index(n.taken, e.Attempt)
+	// It started before the chart, in a run that continues from a state.
 	if at < 0 {
 		return
 	}

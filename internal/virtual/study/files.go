@@ -19,6 +19,7 @@ import (
 	h "maragu.dev/gomponents/html"
 
 	"github.com/slotwise/slotwise/internal/base/svg"
+	"github.com/slotwise/slotwise/internal/virtual/metrics/collect"
 	"github.com/slotwise/slotwise/internal/virtual/report"
 	"github.com/slotwise/slotwise/sched"
 )
@@ -419,11 +420,7 @@ func (x *Files) plots(ctx context.Context, s *Study) error {
 			slowdowns = append(slowdowns, report.Line{Name: r.Policy})
 		}
 		last := &slowdowns[len(slowdowns)-1]
-		for _, j := range report.Jobs(r.RunRow, r.draft.jobs, r.result, r.draft.alone, r.collector.Uses()) {
-			if j.State == "succeeded" {
-				last.Values = append(last.Values, j.Slowdown)
-			}
-		}
+		last.Values = append(last.Values, r.outcomes.Known(collect.Slowdowns)...)
 		// Courses over time cannot be averaged over seeds: the same moment means different jobs.
 		if r.draft != s.drafts[0] {
 			continue

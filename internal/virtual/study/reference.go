@@ -65,16 +65,16 @@ func CheckReferences(list []string) error {
 
 // BoundOf returns lower bounds in the form of a report: of the makespan, and of each job's
 // response time, which therefore hold for the mean and all percentiles. The other measures
-// have no bound; see Bounded. responses holds the bounds of the response times in seconds,
-// and slowdowns the parts of the slowdowns against alone.
-func BoundOf(c *workload.Cluster, jobs []workload.Job, model sim.ModelConfig, alone []time.Duration) (r *collect.Report, responses, slowdowns []float64) {
+// have no bound; see Bounded. responses holds the bounds of the response times in seconds.
+func BoundOf(c *workload.Cluster, jobs []workload.Job, model sim.ModelConfig, alone []time.Duration) (r *collect.Report, responses []float64) {
+	var slowdowns []float64
 	for i, d := range collect.Ideal(c, jobs, model) {
 		responses = append(responses, d.Seconds())
 		slowdowns = append(slowdowns, metrics.Slowdown(d.Seconds(), alone[i].Seconds()))
 	}
 	b := collect.BoundsOf(c, jobs, model)
 	return &collect.Report{Policy: ReferenceNames[RefBound], Bounds: b, Makespan: b.Best(), Jobs: collect.Jobs{All: len(jobs), Succeeded: len(jobs)},
-		Response: metrics.Summarize(responses), Slowdown: metrics.Summarize(slowdowns)}, responses, slowdowns
+		Response: metrics.Summarize(responses), Slowdown: metrics.Summarize(slowdowns)}, responses
 }
 
 // Bounded reports whether the lower bound has a value for a measure.
@@ -144,11 +144,12 @@ func (s *Study) bounded() (reports []*collect.Report, slowdowns []float64) {
 		return nil, nil
 	}
 	for _, d := range s.drafts {
-		r, times, list := BoundOf(&s.cfg.Cluster, d.jobs, s.model, d.alone)
+		r, times := BoundOf(&s.cfg.Cluster, d.jobs, s.model, d.alone)
 		// The bound of a mean is over the same jobs as the mean.
-		s.warmed.Apply(collect.Observed{Report: r, Outcomes: collect.OutcomesOf(times, make([]float64, len(times)), d.alone)}, d.jobs)
+		o := collect.OutcomesOf(times, make([]float64, len(times)), d.alone)
+		s.warmed.Apply(collect.Observed{Report: r, Outcomes: o}, d.jobs)
 		r.Seed = d.seed
-		reports, slowdowns = append(reports, r), append(slowdowns, list...)
+		reports, slowdowns = append(reports, r), append(slowdowns, o.Known(collect.Slowdowns)...)
 	}
 	return reports, slowdowns
 }

@@ -344,3 +344,25 @@ func TestPolicies(t *testing.T) {
 		t.Error("fifo accepts pools")
 	}
 }
+
+// The plot of slowdowns leaves out the jobs of the warm-up, as the tables do, for policies and for the bound.
+func TestWarmUpOfThePlot(t *testing.T) {
+	cfg := config(t, mix, "fifo")
+	cfg.Seeds, cfg.References = 1, []string{RefBound}
+	var err error
+	if cfg.WarmUp, err = collect.ParseWarmUp("0.5"); err != nil {
+		t.Fatal(err)
+	}
+	s, err := New(cfg)
+	if err == nil {
+		err = s.Run(t.Context())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, bounds := s.bounded()
+	kept := len(s.drafts[0].jobs) - s.warmed.Jobs
+	if s.warmed.Jobs == 0 || len(bounds) != kept || len(s.runs[0].outcomes.Known(collect.Slowdowns)) != kept {
+		t.Errorf("%d of %d jobs are left out, and %d slowdowns of the bound remain", s.warmed.Jobs, len(s.drafts[0].jobs), len(bounds))
+	}
+}

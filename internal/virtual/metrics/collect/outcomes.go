@@ -65,6 +65,9 @@ func (o *Outcomes) Observe(e *sim.Event) {
 	}
 }
 
+// Known returns the values of a series without those of jobs that have none.
+func (o *Outcomes) Known(s Series) []float64 { return known(o.Values(s)) }
+
 // Values returns a series by job.
 func (o *Outcomes) Values(s Series) []float64 {
 	switch s {

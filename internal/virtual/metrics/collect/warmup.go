@@ -207,11 +207,8 @@ func (w *Warmed) Apply(r Observed, jobs []workload.Job) int {
 // not in the warm-up.
 func (r *Observed) recount(jobs []workload.Job, due Deadlines) {
 	slowdowns := r.Outcomes.Values(Slowdowns)
-	var all, waits []float64
-	response := known(r.Outcomes.Response)
-	all, waits = known(slowdowns), known(r.Outcomes.Waiting)
-	p := r.Report
-	p.Response, p.Waiting, p.Slowdown = metrics.Summarize(response), metrics.Summarize(waits), metrics.Summarize(all)
+	p, all := r.Report, known(slowdowns)
+	p.Response, p.Waiting, p.Slowdown = metrics.Summarize(r.Outcomes.Known(Responses)), metrics.Summarize(r.Outcomes.Known(Waits)), metrics.Summarize(all)
 	p.Jain, p.Variability = metrics.Jain(all), 0
 	if p.Slowdown.Median > 0 {
 		p.Variability = p.Slowdown.P95 / p.Slowdown.Median

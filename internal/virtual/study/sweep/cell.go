@@ -328,7 +328,7 @@ func (c *Cell) run(g *ground, stop func() error, progress sim.Observer) (*Outcom
 
 // bound returns lower bounds in the form of a result.
 func (c *Cell) bound(g *ground) *Outcome {
-	r, responses, _ := study.BoundOf(&c.cluster.cluster, g.jobs, c.world.model, g.alone)
+	r, responses := study.BoundOf(&c.cluster.cluster, g.jobs, c.world.model, g.alone)
 	r.Policy, r.Seed = c.Policy(), c.Seed
 	return &Outcome{Report: r, Response: responses, Waiting: make([]float64, len(g.jobs))}
 }

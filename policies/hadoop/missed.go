@@ -35,7 +35,7 @@ var DefaultMissed = MissedConfig{WaitFactor: 1, PerHeartbeat: 1}
 // map near its data if it has one for the node. Otherwise it declines the slot,
 // until it has declined more than
 //
-//	factor · min(unfinished maps, live nodes)
+//	factor · min(unfinished maps, open nodes)
 //
 // slots since its last map near its data. Then it takes maps from anywhere, one
 // per heartbeat, until it takes a near one again. Each visit to the job counts
@@ -143,7 +143,8 @@ func (m *Missed) declineFar(r *sched.Round, o sched.Offer, j *job.Job) sched.Rea
 // required returns the number of slots that a job must decline. The arithmetic
 // is Hadoop's, in single precision.
 func (m *Missed) required(r *sched.Round, j *job.Job) float32 {
-	nodes := r.Nodes().Alive()
+	// Hadoop counts neither excluded nor blacklisted trackers (ClusterStatus.getTaskTrackers).
+	nodes := r.Nodes().Open()
 	factor := float32(m.cfg.WaitFactor)
 	// Hadoop's default of the property means the computed factor, so exactly 1 cannot be had.
 	if factor == 1 && nodes > 0 {

@@ -81,7 +81,7 @@ func TestMissedCounts(t *testing.T) {
 	w.pick(reasonIs(sched.PassesSlots, 1, 1))
 }
 
-// The factor and the number of live nodes set the wait; an offer may forbid it,
+// The factor and the number of open nodes set the wait; an offer may forbid it,
 // or forbid far maps.
 func TestMissedFactor(t *testing.T) {
 	w := newMissedWorld(t, MissedConfig{WaitFactor: 1.5}, "n0", "n0", "n0", "n0", "n0", "n0")
@@ -101,6 +101,17 @@ func TestMissedFactor(t *testing.T) {
 	zero := newMissedWorld(t, MissedConfig{}, "n0")
 	zero.heartbeat("n2")
 	zero.pick("j1_m_0 ANY")
+}
+
+// A drained node gives a job no slot to decline, so it does not count.
+func TestMissedCountsOpenNodes(t *testing.T) {
+	w := newMissedWorld(t, MissedConfig{WaitFactor: 1.5}, "n0", "n0", "n0", "n0", "n0", "n0")
+	w.Nodes.Drain(w.Nodes.List().Get("n1"), true, 0)
+	w.heartbeat("n2")
+	for i := range 4 {
+		w.pick(reasonIs(sched.PassesSlots, i+1, 4))
+	}
+	w.pick("j1_m_0 ANY")
 }
 
 // Maps without location do not wait and do not count. Under Hadoop's rule only one

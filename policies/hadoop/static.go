@@ -214,7 +214,7 @@ func (l *load) begin(r *sched.Round, cfg *StaticConfig) {
 		// On up to three nodes Hadoop keeps nothing free: the padding would be a large part of the
 		// cluster.
 		padding := 0
-		if r.Nodes().Alive() > minPaddedNodes {
+		if r.Nodes().Open() > minPaddedNodes {
 			padding = min(slots, int(float64(all[k])*cfg.Padding))
 		}
 		// Hadoop's ClusterStatus counts tasks by the nodes' last reports. What this heartbeat and others

@@ -103,6 +103,21 @@ func TestFillLoadPadding(t *testing.T) {
 	}
 }
 
+// A drained node does not make a cluster large enough for padding, as its slots are not in the capacity.
+func TestFillLoadPaddingOfOpenNodes(t *testing.T) {
+	w := newFillWorld(StaticConfig{Fill: FillLoad, Padding: 1}, 4, 2, 0)
+	j := w.submit(16, 0)
+	w.beat(1, cluster.NODE, j)
+	w.beat(2, cluster.NODE, j)
+	for node := range int32(3) {
+		w.Nodes.Report(w.Nodes.List().Node(node))
+	}
+	w.Nodes.Drain(w.Nodes.List().Node(3), true, 0)
+	if got := w.beat(0, cluster.NODE, j); got != "mm" {
+		t.Errorf("one of three open nodes gets %s, want all its slots filled", got)
+	}
+}
+
 // wish is an order that knows its demand.
 type wish [job.Kinds]int
 

@@ -240,7 +240,7 @@ func (d *Delay) TaskEnded(*job.Attempt, time.Duration) {}
 type DelayConfig struct {
 	// NodeWait is the time that a job waits for a node that holds its data.
 	// RackWait is the additional time for a node in the same rack. Negative
-	// values mean 1.5 times the mean time between two heartbeats of a node, at
+	// values mean 1.5 times the mean time between two rounds of a node, at
 	// most 15 s. 0 means no wait. Waits of many heartbeats leave slots idle.
 	NodeWait, RackWait time.Duration
 	// AnyHeartbeat counts the time to the next heartbeat of any node, as Hadoop
@@ -255,8 +255,8 @@ func (c *DelayConfig) bind() sched.Bindings {
 	waits := sched.Or("auto", -1, sched.DurationFrom(0))
 	return sched.Bindings{
 		sched.Bind(&c.NodeWait, waits, sched.Param{Name: "node-wait", Default: "auto", Tune: []string{"auto", "0s", "3s", "6s", "15s"},
-			Help: "How long a job waits for a slot on a machine that holds its data. auto is 1.5 times the time between two heartbeats " +
-				"of a node, at most 15s. Long waits leave slots free."}),
+			Help: "How long a job waits for a slot on a machine that holds its data. auto is 1.5 times the time between two offers of " +
+				"work to a node (its heartbeats, and on a master also moments between them when a task may start), at most 15s. Long waits leave slots free."}),
 		sched.Bind(&c.RackWait, waits, sched.Param{Name: "rack-wait", Default: "auto", Tune: []string{"auto", "0s", "3s", "6s", "15s"},
 			Help: "How much longer a job waits for a slot in the same rack as its data before it takes any slot; auto as in node-wait."}),
 		BindWaitUntil(&c.AnyHeartbeat),
@@ -288,7 +288,8 @@ func ReadDelay(k *sched.Kit) (sched.Place, error) {
 // maxAutoWait bounds the automatic wait.
 const maxAutoWait = 15 * time.Second
 
-// interval measures the time between two heartbeats of a node as a mean over
+// interval measures the time between two rounds of a node: its heartbeats, and the offers that a master makes
+// between them. Either is a chance of a job that waits for this node. The interval is a mean over
 // all nodes. Old values fade, and the silence of one node counts little.
 type interval struct {
 	last []time.Duration // by node, -1 before its first heartbeat

@@ -94,6 +94,32 @@ func (f *fixture) forecastWithout(absent int) *Forecast {
 	return got
 }
 
+// faulty is a part of a policy that panics when it must choose a task.
+type faulty struct{}
+
+// Pick implements sched.Place.
+func (faulty) Pick(*sched.Round, sched.Offer, sched.Candidate) (*job.Task, job.Level, sched.Reason) {
+	panic("a fault")
+}
+
+// A panic of the policy in a future is an error. It would end the master, which forecasts in the background.
+func TestFaultyPolicy(t *testing.T) {
+	registry, err := policies.Builtin().With(sched.Table{Place: []sched.Part[sched.Place]{{Name: "faulty", Summary: "panics", New: func(*sched.Kit) (sched.Place, error) { return faulty{}, nil }}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := newFixture(t, 1, 1, 1)
+	f.submit("sort", 3, 0)
+	f.finish(job.Map, time.Second)
+	var c Copier
+	for !c.Copy(f.tr, 10) {
+	}
+	_, err = NewRun(Config{Policy: func() (sched.Policy, error) { return registry.Build("place=faulty", sched.Options{}) }, OfferAtOnce: true, Seed: 1}, c.State()).Forecast()
+	if err == nil || !strings.Contains(err.Error(), "the simulation has a fault: a fault") {
+		t.Errorf("error %v", err)
+	}
+}
+
 // near fails the test unless a time is within a tolerance of another.
 func near(t *testing.T, what string, got, want, tolerance time.Duration) {
 	t.Helper()

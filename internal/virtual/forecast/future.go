@@ -54,14 +54,14 @@ const idleLeast = 10 * time.Minute
 func (w *future) simulate(times sim.Times, further []workload.Job, until time.Duration) (*sim.Result, error) {
 	cfg := w.config(times, further)
 	cfg.Until = until
-	return sim.Run(cfg)
+	return sim.RunOrFault(cfg)
 }
 
 // simulateAll runs the future up to the end of all jobs, also of those submitted on the way.
 func (w *future) simulateAll(further []workload.Job) (*sim.Result, error) {
 	cfg := w.config(w, further)
 	cfg.Start.All = true
-	return sim.Run(cfg)
+	return sim.RunOrFault(cfg)
 }
 
 // config describes a simulation of the future.

@@ -22,7 +22,7 @@ func RunEach(configs []Config, workers int) ([]*Result, []error) {
 	for range min(workers, len(configs)) {
 		wg.Go(func() {
 			for i := int(next.Add(1)) - 1; i < len(configs); i = int(next.Add(1)) - 1 {
-				results[i], errs[i] = runOrFault(configs[i])
+				results[i], errs[i] = RunOrFault(configs[i])
 			}
 		})
 	}
@@ -30,9 +30,9 @@ func RunEach(configs []Config, workers int) ([]*Result, []error) {
 	return results, errs
 }
 
-// runOrFault is Run, with a panic as an error. Otherwise one policy with a fault would end the process, which may
+// RunOrFault is Run, with a panic as an error. Otherwise one policy with a fault would end the process, which may
 // be a master that answers a question in its console.
-func runOrFault(cfg Config) (r *Result, err error) {
+func RunOrFault(cfg Config) (r *Result, err error) {
 	defer func() {
 		if fault := recover(); fault != nil {
 			r, err = nil, fmt.Errorf("the simulation has a fault: %v\n%s", fault, debug.Stack())

@@ -15,6 +15,7 @@ import (
 	"github.com/slotwise/slotwise/internal/live/master/protocol"
 	"github.com/slotwise/slotwise/internal/live/master/replica"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
+	"github.com/slotwise/slotwise/sched"
 )
 
 // leadership is the time from the restore of a core until the member's term ends. Background
@@ -250,6 +251,10 @@ func (m *Master) takeOver() error {
 	// refused like cursors of another master.
 	cfg := m.coreConfig
 	cfg.ID, cfg.Life, cfg.Started = newToken(), newToken(), began
+	cfg.Build = func(name string, set map[string]string) (sched.Policy, error) {
+		m.restoring = name
+		return m.buildPolicy(name, set)
+	}
 	var err error
 	// Before Restore, which refuses an empty journal beside a history with jobs: somebody has removed the
 	// journal, and new jobs would get the numbers of old ones.

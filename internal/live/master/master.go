@@ -132,6 +132,7 @@ type Master struct {
 	// The fields below belong to the loop: open sets them before it starts, and then only
 	// its goroutine reads and writes them.
 	core         *protocol.Core                         // nil whenever lead is nil
+	restoring    string                                 // the policy with which takeOver has restored a core last
 	calls        map[protocol.Call]func(protocol.Reply) // take the replies that are due, and never block
 	replies      []protocol.Reply                       // of this batch
 	instructions []protocol.Instruction                 // of this batch
@@ -210,7 +211,13 @@ func Open(cfg Config) (*Master, error) {
 		return nil, errors.Join(err, log.Close())
 	}
 	forms := m.journal.Forms() // before the loop, to which the journal belongs from now on
-	go m.loop()
+	go func() {
+		m.loop()
+		// Not deferred in loop: after a panic nothing may take the master for closed, and end the process before
+		// the panic is printed.
+		close(m.stopped)
+		m.endLooping()
+	}()
 	// Not before open: until then a failure must leave no goroutine behind that uses the journal.
 	m.background.Go(m.forecastOn)
 	m.background.Go(m.trimHistory)
@@ -236,6 +243,7 @@ func Open(cfg Config) (*Master, error) {
 // open opens the stores, restores the core from the journal, and starts the instructions
 // that the master before did not finish.
 func (m *Master) open() (err error) {
+	defer m.explainPanic() // a core is restored with the policy
 	if cut := m.journal.Cut(); cut != nil {
 		m.log.Warn("the end of the journal was incomplete and is cut off", "cut", cut.String())
 	}
@@ -307,8 +315,7 @@ const (
 
 // loop runs batches until the master is closed.
 func (m *Master) loop() {
-	defer m.endLooping()
-	defer close(m.stopped)
+	defer m.explainPanic()
 	tick := time.NewTicker(protocol.TickEvery)
 	defer tick.Stop()
 	m.ticked = time.Now()
@@ -436,11 +443,6 @@ func (m *Master) next(ownFirst bool) func() {
 // handle gives the core a message, if there is one. It is called in the loop.
 func (m *Master) handle(msg protocol.Message) {
 	if m.core != nil {
-		// A panic of the core, or of a policy that a user has added to the program, is not recovered and ends the
-		// process. It leaves a step half done: the tracker has changed, and the facts of the step are not recorded.
-		// Whatever such a core said next would contradict what a replay of the journal makes. A restart begins from
-		// the committed records. If the policy panics there again, the administrator must start the master with
-		// another one.
 		m.absorb(m.core.Handle(m.now(), msg))
 	}
 }

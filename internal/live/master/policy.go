@@ -99,6 +99,25 @@ func (m *Master) setPolicy(ctx context.Context, name string, set map[string]stri
 	})
 }
 
+// explainPanic is deferred where the core runs. A panic of the core, or of a policy that a user has added to the
+// program, ends the process: it leaves a step half done, with the tracker changed and the facts not recorded, so
+// whatever such a core said next would contradict what a replay of the journal makes. A restart begins from the
+// committed records, and a policy that panics there again must be replaced by the start, which explainPanic says.
+func (m *Master) explainPanic() {
+	fault := recover()
+	if fault == nil {
+		return
+	}
+	name := m.restoring
+	if m.core != nil {
+		name, _ = m.core.Policy()
+	}
+	m.log.Error("a panic ends this master; its stack follows. Nothing that was acknowledged is lost. If the stack names code of the policy, "+
+		"start each master with another --policy (or --policy-set) than the configured one: its policy replaces the installed one, and the jobs continue",
+		"panic", fault, "policy", name, "configured", m.cfg.configured())
+	panic(fault)
+}
+
 // target lets Hadoop's configuration files configure the master.
 type target struct{ m *Master }
 

@@ -71,8 +71,9 @@ func (c *Core) masterRecord() *slotwisev1.JournalRecord {
 func (c *Core) setPolicy(m *SetPolicy) {
 	// Learned state and choice belong to the former policy. The record below drops it in a replay,
 	// too.
-	c.tracker.SetPolicy(m.Policy)
+	// The name first: if the policy panics when it meets the jobs, the shell names it.
 	c.policy, c.set, c.learned, c.choice = m.Name, m.Set, nil, nil
+	c.tracker.SetPolicy(m.Policy)
 	c.record(c.policyRecord())
 	c.reply(m.Call, &slotwisev1.SetPolicyResponse{})
 }

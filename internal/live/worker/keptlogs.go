@@ -174,6 +174,10 @@ func (w *Worker) sendWaiting(ctx context.Context) {
 				w.log.Warn("the master does not keep the logs of attempts that have ended", "logs", len(logs), "err", err)
 				break
 			}
+			// After a second and a half, so that a change of the leader is no warning. A drain may take long for this.
+			if try == 5 {
+				w.log.Warn("the master has not kept the logs of ended attempts yet: they are sent again, and a drain waits for it", "logs", len(logs), "err", err)
+			}
 			backOff(ctx, try)
 		}
 	}

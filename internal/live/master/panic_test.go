@@ -25,12 +25,12 @@ func (faulty) Pick(*sched.Round, sched.Offer, sched.Candidate) (*job.Task, job.L
 // again after a restart. With another policy the master starts, and all jobs run that it had acknowledged.
 func TestPanicOfPolicy(t *testing.T) {
 	t.Parallel()
-	registry, err := policies.Builtin().With(sched.Table{Place: []sched.Part[sched.Place]{{Name: "faulty", Summary: "panics", New: func(*sched.Kit) (sched.Place, error) { return faulty{}, nil }}}})
+	all, err := policies.Builtin().With(sched.Table{Place: []sched.Part[sched.Place]{{Name: "faulty", Summary: "panics", New: func(*sched.Kit) (sched.Place, error) { return faulty{}, nil }}}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	const dir = "SLOTWISE_TEST_PANIC_DIR"
-	cfg := Config{Dir: os.Getenv(dir), Policies: registry, Policy: "order=fifo,place=faulty"}
+	cfg := Config{Dir: os.Getenv(dir), Policies: all, Policy: "order=fifo,place=faulty"}
 	if cfg.Dir != "" { // in a process of its own
 		cfg.Log = slog.New(slog.NewTextHandler(os.Stderr, nil))
 		r := newRig(t, cfg)

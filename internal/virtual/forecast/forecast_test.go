@@ -104,7 +104,7 @@ func (faulty) Pick(*sched.Round, sched.Offer, sched.Candidate) (*job.Task, job.L
 
 // A panic of the policy in a future is an error. It would end the master, which forecasts in the background.
 func TestFaultyPolicy(t *testing.T) {
-	registry, err := policies.Builtin().With(sched.Table{Place: []sched.Part[sched.Place]{{Name: "faulty", Summary: "panics", New: func(*sched.Kit) (sched.Place, error) { return faulty{}, nil }}}})
+	all, err := policies.Builtin().With(sched.Table{Place: []sched.Part[sched.Place]{{Name: "faulty", Summary: "panics", New: func(*sched.Kit) (sched.Place, error) { return faulty{}, nil }}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,7 +114,7 @@ func TestFaultyPolicy(t *testing.T) {
 	var c Copier
 	for !c.Copy(f.tr, 10) {
 	}
-	_, err = NewRun(Config{Policy: func() (sched.Policy, error) { return registry.Build("place=faulty", sched.Options{}) }, OfferAtOnce: true, Seed: 1}, c.State()).Forecast()
+	_, err = NewRun(Config{Policy: func() (sched.Policy, error) { return all.Build("place=faulty", sched.Options{}) }, OfferAtOnce: true, Seed: 1}, c.State()).Forecast()
 	if err == nil || !strings.Contains(err.Error(), "the simulation has a fault: a fault") {
 		t.Errorf("error %v", err)
 	}

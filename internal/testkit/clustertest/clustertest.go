@@ -7,9 +7,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"syscall"
@@ -34,7 +36,16 @@ type Cluster struct {
 // New returns a cluster without processes, in a new directory. program is a path of slotwise,
 // or of a test binary that behaves like slotwise.
 func New(t *testing.T, program string) *Cluster {
-	return &Cluster{T: t, Dir: t.TempDir(), Program: program, Patience: 2 * time.Minute}
+	return &Cluster{T: t, Dir: t.TempDir(), Program: program, Patience: 5 * time.Minute}
+}
+
+// LoopbackHost returns an address of loopback for a server that a test ends and starts again. No other process listens
+// there, so the port stays free meanwhile. A free port of 127.0.0.1 goes to the next process that asks for any port.
+func LoopbackHost() string {
+	if runtime.GOOS != "linux" { // elsewhere loopback has one address
+		return "127.0.0.1"
+	}
+	return fmt.Sprintf("127.%d.%d.%d", 1+rand.IntN(254), 1+rand.IntN(254), 1+rand.IntN(254))
 }
 
 // StartMaster starts the master and waits until it serves. It may restart a master that has

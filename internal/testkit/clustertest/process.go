@@ -120,7 +120,7 @@ func (l *Buffer) String() string {
 
 // patience limits each wait for a condition. It is long because a passing test never waits that
 // long, and a busy machine with the race detector may take 20 times as long as a quiet one.
-const patience = 2 * time.Minute
+const patience = 4 * time.Minute
 
 // Eventually waits until a condition holds. what names the condition in the failure.
 func Eventually(t *testing.T, what string, holds func() bool) {

@@ -264,7 +264,7 @@ func (c *chaos) run() {
 			c.injectOne()
 		}
 	}
-	for deadline := time.Now().Add(time.Minute); ; {
+	for deadline := time.Now().Add(4 * time.Minute); ; {
 		list, err := c.users.Jobs(c.t.Context(), &slotwisev1.JobsRequest{})
 		if err != nil {
 			c.t.Fatal(err)

@@ -129,7 +129,7 @@ func TestDirectoryReplaced(t *testing.T) {
 	}
 	select {
 	case <-m.Done():
-	case <-time.After(time.Minute):
+	case <-time.After(4 * time.Minute):
 		t.Error("the master runs on without its directory")
 	}
 	if err := m.Close(); err == nil || !strings.Contains(err.Error(), filepath.Join(dir, "journal")) ||

@@ -12,12 +12,13 @@ import (
 
 	"connectrpc.com/connect"
 
+	"github.com/slotwise/slotwise/internal/testkit/clustertest"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
 // freeAddress returns an address of loopback that nothing uses.
 func freeAddress(t *testing.T) string {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := net.Listen("tcp", clustertest.LoopbackHost()+":0")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,8 +110,10 @@ func loseDirectory(t *testing.T, seats []*seat, x *seat) {
 	if n := <-held; n != 0 || x.m.failed != nil || terms[0] > 1 || next == x {
 		t.Errorf("a master without a directory has %d members, is in term %d, %v", n, terms[0], x.m.failed)
 	}
-	_, err := rigOf(t, x).users.Jobs(t.Context(), &slotwisev1.JobsRequest{})
-	refused(t, err, connect.CodeUnavailable, "run slotwise masters remove "+x.cfg.Self)
+	eventually(t, func() bool { // it hears of the group before it says so
+		_, err := rigOf(t, x).users.Jobs(t.Context(), &slotwisev1.JobsRequest{})
+		return connect.CodeOf(err) == connect.CodeUnavailable && strings.Contains(err.Error(), "run slotwise masters remove "+x.cfg.Self)
+	})
 }
 
 // TestMembers adds a fourth master, whose journal is larger than one message between masters may be.
@@ -336,7 +339,7 @@ func TestRefusedFile(t *testing.T) {
 // TestTwoNamesOfOneMaster has two of three first masters be the same one, as with two names of a machine.
 func TestTwoNamesOfOneMaster(t *testing.T) {
 	t.Parallel()
-	listeners, peers := listenThree(t)
+	listeners, peers := listenThree(t, clustertest.LoopbackHost())
 	var seats []*seat
 	for i := range 2 {
 		s := &seat{cfg: Config{Dir: t.TempDir(), Peers: peers, Self: peers[i], Bootstrap: true, Console: newConsole}}

@@ -14,6 +14,7 @@ import (
 	"connectrpc.com/connect"
 
 	"github.com/slotwise/slotwise/internal/live/journal"
+	"github.com/slotwise/slotwise/internal/testkit/clustertest"
 	"github.com/slotwise/slotwise/internal/testkit/faultfs"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
@@ -329,15 +330,26 @@ func TestRestartKeeps(t *testing.T) {
 // run on another worker after the time-out.
 func TestAbsentWorker(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, Config{NodeTimeout: 300 * time.Millisecond})
+	r := newRig(t, Config{})
 	id := r.submit(r.spec(1, 0, ""))
 	w := r.worker("w1", 1, 0)
 	w.awaitLaunch("j1_m_0_0")
+	r.cfg.NodeTimeout = time.Second
 	r.restart()
 	w2 := r.worker("w2", 1, 0)
-	w2.awaitLaunch("j1_m_0_1")
-	w2.heartbeat(0, w2.succeeded("j1_m_0_1"))
-	r.awaitEnd(id)
+	clustertest.Eventually(t, "the job ends", func() bool {
+		var reports []*slotwisev1.Report
+		for id := range w2.running {
+			reports = append(reports, w2.succeeded(id))
+		}
+		if w2.heartbeat(100*time.Millisecond, reports...).RegisterAgain { // the test has paused for longer than NodeTimeout
+			w2.register(1, 0)
+		}
+		return r.job(id).EndedMs > 0
+	})
+	if st := r.job(id); st.State != slotwisev1.JobState_JOB_STATE_SUCCEEDED || len(w2.started) == 0 || slices.Contains(w2.started, "j1_m_0_0") {
+		t.Errorf("job %v; the other worker has started %v", st, w2.started)
+	}
 }
 
 // TestIdleWorkerReturns restarts the master of a worker without attempts: when it registers again
@@ -431,7 +443,7 @@ func TestEveryPrefix(t *testing.T) {
 func (r *rig) runEverything(name string) {
 	r.t.Helper()
 	w := r.worker(name, 2, 1)
-	for range 200 {
+	clustertest.Eventually(r.t, "all jobs have run", func() bool {
 		var reports []*slotwisev1.Report
 		for id := range w.running {
 			reports = append(reports, w.succeeded(id))
@@ -441,10 +453,8 @@ func (r *rig) runEverything(name string) {
 		if err != nil {
 			r.t.Fatal(err)
 		}
-		if len(list.Jobs) == 0 && len(w.running) == 0 {
-			return
-		}
-	}
+		return len(list.Jobs) == 0 && len(w.running) == 0
+	})
 }
 
 // journalRecords returns the master's records in a journal, without the raft entries around

@@ -14,6 +14,7 @@ import (
 
 	"github.com/slotwise/slotwise/internal/live/frames"
 	"github.com/slotwise/slotwise/internal/live/secure"
+	"github.com/slotwise/slotwise/internal/testkit/clustertest"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 	"github.com/slotwise/slotwise/proto/slotwise/v1/slotwisev1connect"
 )
@@ -69,16 +70,17 @@ func TestSecureMasters(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	host := clustertest.LoopbackHost()
 	for name, id := range map[string]secure.Identity{
 		"server": {User: "master", Role: secure.Master}, "worker": {User: "worker", Role: secure.Worker},
 		"ann": {User: "ann", Role: secure.User}, "admin": {User: "admin", Role: secure.Admin},
 	} {
-		if err := a.Issue(name, id, []string{"127.0.0.1"}, time.Hour); err != nil {
+		if err := a.Issue(name, id, []string{host}, time.Hour); err != nil {
 			t.Fatal(err)
 		}
 	}
 	log := &logText{}
-	seats := newSeatsWith(t, a.Files("server"), func(c *Config) {
+	seats := newSeatsWith(t, host, a.Files("server"), func(c *Config) {
 		c.Authenticates, c.DialPeer, c.Log = true, dialWith(a.Files("server")), slog.New(slog.NewTextHandler(log, nil))
 	})
 	first := leader(t, seats)
@@ -121,24 +123,23 @@ func TestSecureMasters(t *testing.T) {
 	follower.stop()
 	follower.cfg.DialPeer = dialWith(a.Files("worker"))
 	follower.begin(t)
-	silent := func() bool {
-		resp, err := r.users.Masters(t.Context(), &slotwisev1.MastersRequest{})
-		if err != nil {
-			t.Fatal(err)
+	silent := func(want bool) func() bool {
+		return func() bool {
+			resp, err := r.users.Masters(t.Context(), &slotwisev1.MastersRequest{})
+			return err == nil && want == slices.ContainsFunc(resp.Masters, func(m *slotwisev1.MasterStatus) bool { return m.Address == follower.cfg.Self && m.Silent })
 		}
-		return slices.ContainsFunc(resp.Masters, func(m *slotwisev1.MasterStatus) bool { return m.Address == follower.cfg.Self && m.Silent })
 	}
-	eventually(t, silent)
+	eventually(t, silent(true))
 	eventually(t, func() bool { return strings.Contains(log.String(), "a worker may not act as another master") })
 	follower.stop()
 	follower.cfg.DialPeer = dialWith(a.Files("server"))
 	follower.begin(t)
-	eventually(t, func() bool { return !silent() })
+	eventually(t, silent(false))
 
 	first.crash()
 	x := secureRig(t, a, leader(t, seats))
 	eventually(t, func() bool { // until the lease is there
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 		defer cancel()
 		st, err := x.users.Job(ctx, &slotwisev1.JobRequest{Job: id})
 		return err == nil && st.Job.EndedMs == 0

@@ -85,7 +85,7 @@ func TestSnapshotLeavesFiles(t *testing.T) {
 		return ok
 	}
 	in(func() bool { r.m.cfg.SnapshotBytes, r.m.snapshotSize = 1, 0; return true })
-	for end := time.Now().Add(time.Minute); !in(func() bool { return r.m.snapshotSize > 0 && !r.m.replacing }); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(4 * time.Minute); !in(func() bool { return r.m.snapshotSize > 0 && !r.m.replacing }); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("no snapshot")
 		}

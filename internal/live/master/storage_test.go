@@ -1,6 +1,7 @@
 package master
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -125,9 +126,14 @@ func TestOutputTurnedIntoALink(t *testing.T) {
 // removed again.
 func TestLateStaging(t *testing.T) {
 	t.Parallel()
-	// On a busy machine this test may pause between the first removal and its own staging. The second
-	// removal must come after that.
-	r := newRig(t, Config{lateLook: 4 * time.Second})
+	// On a busy machine this test may pause between the first removal and its own staging for longer than the master
+	// waits before the second one.
+	withTimeouts(t, 2*time.Second, func(late time.Duration) error { return lateStaging(t, late) })
+}
+
+func lateStaging(t *testing.T, lateLook time.Duration) error {
+	r := newRig(t, Config{lateLook: lateLook})
+	defer r.stop()
 	dir := t.TempDir()
 	const token = "0123456789abcdef0123456789abcdef01234567"
 	m := r.m
@@ -153,7 +159,12 @@ func TestLateStaging(t *testing.T) {
 	eventually(t, func() bool { return !staged() })
 	late()
 	if !staged() {
-		t.Fatal("nothing is staged: the test shows nothing")
+		return errors.New("nothing is staged: the test shows nothing")
 	}
-	eventually(t, func() bool { return !staged() })
+	for deadline := time.Now().Add(lateLook + time.Minute); staged(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			return errors.New("what was staged late is left")
+		}
+	}
+	return nil
 }

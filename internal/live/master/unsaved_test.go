@@ -64,7 +64,7 @@ func metricAt(t *testing.T, url, name string) string {
 // awaitHistory waits until the history has a job, whatever the master remembers.
 func (r *rig) awaitHistory(id string) *slotwisev1.HistoryJob {
 	r.t.Helper()
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(4 * time.Minute); ; time.Sleep(10 * time.Millisecond) {
 		h, err := r.m.history.Get(id)
 		if err == nil {
 			return h

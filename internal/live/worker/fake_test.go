@@ -79,7 +79,7 @@ func newFakeMaster(t *testing.T) *fakeMaster { return newFakeMasterWith(t, 64<<2
 
 // newFakeMasterWith starts a master that takes messages of at most a number of bytes.
 func newFakeMasterWith(t *testing.T, most int) *fakeMaster {
-	m := &fakeMaster{t: t, dir: t.TempDir(), addr: "127.0.0.1:0", files: map[string]string{}, most: most}
+	m := &fakeMaster{t: t, dir: t.TempDir(), addr: clustertest.LoopbackHost() + ":0", files: map[string]string{}, most: most}
 	m.mu.changed = make(chan struct{})
 	m.mu.id = "m1"
 	m.mu.answer = &slotwisev1.RegisterResponse{}
@@ -136,7 +136,7 @@ func (m *fakeMaster) notifyLocked() {
 // until waits until holds returns true. It checks after each message of the worker.
 func (m *fakeMaster) until(what string, holds func() bool) {
 	m.t.Helper()
-	for deadline := time.After(time.Minute); ; {
+	for deadline := time.After(4 * time.Minute); ; {
 		m.mu.Lock()
 		ok, changed := holds(), m.mu.changed
 		m.mu.Unlock()
@@ -146,7 +146,7 @@ func (m *fakeMaster) until(what string, holds func() bool) {
 		select {
 		case <-changed:
 		case <-deadline:
-			m.t.Fatalf("after a minute still not: %s", what)
+			m.t.Fatalf("after four minutes still not: %s", what)
 		}
 	}
 }

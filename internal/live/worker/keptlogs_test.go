@@ -74,7 +74,7 @@ func TestKeepLogsOtherMaster(t *testing.T) {
 	log := filepath.Join(w.dir, "logs", "j1_m_0_0.log")
 	clustertest.Eventually(t, "the attempt prints", func() bool { b, _ := os.ReadFile(log); return len(b) > 0 })
 	m.do(func() { m.mu.id, m.mu.again = "m2", true })
-	m.until("it registers twice more", func() bool { return len(m.mu.registers) == 3 })
+	m.until("it registers twice more", func() bool { return len(m.mu.registers) >= 3 })
 	m.launch("j2_m_0_0", m.job("j2", "echo next >&2; cat", 1, "a\n"))
 	m.until("the next log is sent", func() bool { return m.kept("j2_m_0_0") != nil })
 	w.stop()

@@ -19,12 +19,18 @@ func TestMissingFile(t *testing.T) {
 	t.Parallel()
 	sum := sha256.Sum256([]byte("program"))
 	hash := hex.EncodeToString(sum[:])
-	for name, x := range map[string]struct {
+	for _, x := range []struct {
+		name    string
 		missing time.Duration
 		absent  int32 // answers before the file is there
 		asked   int32 // at least
 		ok      bool
-	}{"several": {time.Minute, 2, 3, true}, "never": {time.Second, 1 << 30, 2, false}, "one": {0, 2, 1, false}} {
+	}{
+		{"several", time.Hour, 2, 3, true}, {"one", 0, 2, 1, false},
+		// On a busy machine one request may take longer than a second.
+		{"never", time.Second, 1 << 30, 0, false}, {"never", 5 * time.Second, 1 << 30, 0, false}, {"never", 25 * time.Second, 1 << 30, 2, false},
+	} {
+		name := x.name
 		var asked atomic.Int32
 		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if asked.Add(1) <= x.absent {
@@ -43,6 +49,9 @@ func TestMissingFile(t *testing.T) {
 			t.Errorf("%s: %v after %d requests", name, err, asked.Load())
 		}
 		s.Close()
+		if name == "never" && asked.Load() > 1 {
+			break // the longer times are not needed
+		}
 	}
 }
 
@@ -72,7 +81,7 @@ func TestSilentDownload(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer done()
-	if b, err := os.ReadFile(path); string(b) != "program" || err != nil || asked.Load() != 2 {
+	if b, err := os.ReadFile(path); string(b) != "program" || err != nil || asked.Load() < 2 {
 		t.Errorf("%q, %v after %d requests", b, err, asked.Load())
 	}
 }

@@ -51,6 +51,10 @@ func stopped(t *testing.T, pid int) bool {
 	return len(stats) > 0
 }
 
+// patientWorker gives idle processes minutes to begin an attempt: one that takes longer than ten times KillGrace, for
+// example because the machine is busy, is killed.
+func patientWorker(c *worker.Config) { c.KillGrace = time.Minute }
+
 // TestReuse verifies that the attempts of a job share a process, and nothing else: each has
 // its own log, working directory, files and processes.
 func TestReuse(t *testing.T) {
@@ -58,7 +62,7 @@ func TestReuse(t *testing.T) {
 	m := newFakeMaster(t)
 	program := "fresh\n"
 	sha := m.file(program)
-	w := m.worker("")
+	w := m.worker("", patientWorker)
 	run, pid := m.pidJob("j1", "pwd >&2; cat f >&2; echo changed >f; setsid sleep 1000 >/dev/null 2>&1 & echo $! >&2; echo end of $SLOTWISE_ATTEMPT >&2",
 		&slotwisev1.ShippedFile{Name: "f", Sha256: sha})
 	first := 0
@@ -125,7 +129,7 @@ func TestReuse(t *testing.T) {
 // with it.
 func TestReuseUploaded(t *testing.T) {
 	m := newFakeMaster(t)
-	m.worker("", func(c *worker.Config) {
+	m.worker("", patientWorker, func(c *worker.Config) {
 		c.Reuse = worker.ReuseAll
 		// The jobs name another program than the worker's.
 		c.Executable = filepath.Join(t.TempDir(), "own")
@@ -138,25 +142,30 @@ func TestReuseUploaded(t *testing.T) {
 		t.Fatal(err)
 	}
 	m.file(string(program))
-	first := 0
+	var jobs []map[int]bool // the processes of each
 	for _, id := range []string{"j1", "j2"} {
 		run, pid := m.pidJob(id, "true")
-		run(id + "_m_0_0")
-		one := pid(id + "_m_0_0")
-		m.ends(id + "_m_0_0")
-		run(id + "_m_0_1")
-		if two := pid(id + "_m_0_1"); two != one {
-			t.Errorf("attempts of %s ran in the processes %d and %d", id, one, two)
+		pids := map[int]bool{}
+		jobs = append(jobs, pids)
+		for n := 0; len(pids) == n && n < 20; n++ { // until one is used again: an idle one ends after five seconds
+			attempt := fmt.Sprint(id, "_m_0_", n)
+			run(attempt)
+			pids[pid(attempt)] = true
+			m.ends(attempt)
 		}
-		if one == first {
+		if len(pids) == 20 {
+			t.Errorf("each attempt of %s had a process of its own", id)
+		}
+	}
+	for pid := range jobs[0] {
+		if jobs[1][pid] {
 			t.Error("attempts of two jobs shared the process of an uploaded program")
-		}
-		if first == 0 {
-			first = one
 		}
 	}
 	m.order(&slotwisev1.Action{What: &slotwisev1.Action_DropJob{DropJob: "j1"}})
-	clustertest.Eventually(t, "the process of a job that has ended ends", func() bool { return ended(first) })
+	for pid := range jobs[0] {
+		clustertest.Eventually(t, "the process of a job that has ended ends", func() bool { return ended(pid) })
+	}
 }
 
 // TestNoReuse verifies that no attempt gets the process of one that failed or was killed,
@@ -193,7 +202,7 @@ func TestNoReuse(t *testing.T) {
 func TestIdleProcessFaults(t *testing.T) {
 	t.Parallel()
 	m := newFakeMaster(t)
-	m.worker("")
+	m.worker("", func(c *worker.Config) { c.KillGrace = 2 * time.Second }) // the stopped process is given up after ten times that
 	run, pid := m.pidJob("j1", "true")
 	for i, signal := range []syscall.Signal{0, syscall.SIGKILL, syscall.SIGSTOP, 0} {
 		attempt := fmt.Sprint("j1_m_0_", i)
@@ -220,7 +229,7 @@ func TestIdleProcessFaults(t *testing.T) {
 func TestReusedProcessDies(t *testing.T) {
 	t.Parallel()
 	m := newFakeMaster(t)
-	m.worker("")
+	m.worker("", patientWorker)
 	run, pid := m.pidJob("j1", "echo log of $SLOTWISE_ATTEMPT >&2; [ $SLOTWISE_ATTEMPT != j1_m_0_1 ] || kill -9 $PPID")
 	run("j1_m_0_0")
 	want(t, m.ends("j1_m_0_0"), succeeded, "")
@@ -242,7 +251,7 @@ func TestReusedProcessDies(t *testing.T) {
 func TestMakeRoom(t *testing.T) {
 	t.Parallel()
 	m := newFakeMaster(t)
-	m.worker("", func(c *worker.Config) { c.MapSlots, c.ReduceSlots = 1, 1 })
+	m.worker("", patientWorker, func(c *worker.Config) { c.MapSlots, c.ReduceSlots = 1, 1 })
 	both := filepath.Join(t.TempDir(), "both")
 	run, pid := m.pidJob("j1", "echo >>"+both+"; while [ $(wc -l <"+both+") -lt 2 ]; do sleep 0.01; done")
 	run("j1_m_0_0")
@@ -265,6 +274,7 @@ func TestLargeIdleProcessEnds(t *testing.T) {
 	m := newFakeMaster(t)
 	m.worker("", func(c *worker.Config) { c.TaskMemory = 12 << 20 })
 	run, pid := m.pidJob("j1", "true")
+	slow := 0
 	for i := range 100 {
 		attempt := fmt.Sprint("j1_m_0_", i)
 		if run(attempt); m.ends(attempt).GetState() != succeeded {
@@ -272,12 +282,16 @@ func TestLargeIdleProcessEnds(t *testing.T) {
 		}
 		began := time.Now()
 		clustertest.Eventually(t, "a large idle process ends", func() bool { return ended(pid(attempt)) })
-		if took := time.Since(began); took > 30*time.Second {
-			t.Errorf("the process has ended after %v, as one of its size that is idle for a minute", took)
+		if took := time.Since(began); took <= 30*time.Second {
+			return
 		}
-		return
+		slow++ // the machine, or the process ended as one that is idle for a minute
+		if slow == 3 {
+			t.Error("the processes have ended as ones that are idle for a minute")
+			return
+		}
 	}
-	t.Error("no attempt was over before its memory was measured")
+	t.Skip("on this machine no attempt is over before its memory is measured, twice a second")
 }
 
 // TestOtherMasterTakesIDs replaces the master while a process is idle and does not end at
@@ -296,7 +310,7 @@ func TestOtherMasterTakesIDs(t *testing.T) {
 	// The attempt outlives the old process, and then uses its directory.
 	run, pid = m.pidJob("j1", fmt.Sprintf("while kill -0 %d; do sleep 0.01; done; sleep 0.3; touch file && ls ../work/file >&2", old))
 	m.do(func() { m.mu.id, m.mu.again = "m2", true })
-	m.until("it registers twice more", func() bool { return len(m.mu.registers) == 3 })
+	m.until("it registers twice more", func() bool { return len(m.mu.registers) >= 3 })
 	m.do(func() { clear(m.mu.reports) })
 	run("j1_m_0_0")
 	want(t, m.ends("j1_m_0_0"), succeeded, "")
@@ -335,7 +349,7 @@ func TestOtherMasterTakesDriver(t *testing.T) {
 	drive()
 	started(1)
 	m.do(func() { m.mu.id, m.mu.again = "m2", true })
-	m.until("it registers twice more", func() bool { return len(m.mu.registers) == 3 })
+	m.until("it registers twice more", func() bool { return len(m.mu.registers) >= 3 })
 	drive()
 	started(2)
 	if err := os.WriteFile(filepath.Join(dir, "go"), nil, 0o600); err != nil {

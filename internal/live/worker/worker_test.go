@@ -135,7 +135,9 @@ func TestAskCommitFlood(t *testing.T) {
 		fmt.Fprintf(&octal, "\\%03o", b)
 	}
 	path := filepath.Join(t.TempDir(), "x")
-	script := "#!/bin/sh\nfor i in 1 2 3 4 5 6 7 8 9 10; do printf '" + octal.String() + "' >&4; done\nsleep 0.1\nexit 3\n"
+	asked := filepath.Join(t.TempDir(), "asked")
+	script := "#!/bin/sh\nfor i in 1 2 3 4 5 6 7 8 9 10; do printf '" + octal.String() + "' >&4; done\n" +
+		"while [ ! -e " + asked + " ]; do sleep 0.01; done\nsleep 0.1\nexit 3\n"
 	if err := os.WriteFile(path, []byte(script), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -143,6 +145,10 @@ func TestAskCommitFlood(t *testing.T) {
 	m.files[hash(t, path)] = script
 	m.do(func() { m.mu.jobs["j1"].Spec.Program.Executable = hash(t, path) })
 	m.launch("j1_m_0_0", split)
+	m.until("the master is asked", func() bool { return m.mu.mostAsked > 0 })
+	if err := os.WriteFile(asked, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	want(t, m.ends("j1_m_0_0"), failed, "exit status 3")
 	m.do(func() {
 		if m.mu.mostAsked != 1 {
@@ -187,7 +193,7 @@ func TestMasterAway(t *testing.T) {
 		return exists(w.output("j1", "j1_m_0_0")) && exists(w.output("j1", "j1_m_0_1"))
 	})
 	m.start()
-	m.until("it registers again", func() bool { return len(m.mu.registers) == 2 })
+	m.until("it registers again", func() bool { return len(m.mu.registers) >= 2 })
 	m.do(func() {
 		if r := m.mu.registers[1]; !slices.Equal(r.GetRunning(), []string{"j1_m_0_0", "j1_m_0_1"}) || len(r.GetOutputs()) != 0 {
 			t.Errorf("registers with %v", r)
@@ -255,7 +261,7 @@ func TestOtherMaster(t *testing.T) {
 	m.launch("j2_m_0_0", m.job("j2", mapper, 1, "a\n"))
 	runs(1)
 	m.do(func() { m.mu.id, m.mu.again = "m2", true })
-	m.until("it registers twice more", func() bool { return len(m.mu.registers) == 3 })
+	m.until("it registers twice more", func() bool { return len(m.mu.registers) >= 3 })
 	m.do(func() {
 		if r := m.mu.registers[1]; len(r.GetOutputs()) != 1 || len(r.GetRunning()) != 1 {
 			t.Errorf("first registers with %v", r)
@@ -630,7 +636,7 @@ func TestDirectoryGone(t *testing.T) {
 // TestReadyMetric: the gauge is 1 for a worker that has registered and takes work.
 func TestReadyMetric(t *testing.T) {
 	w := newFakeMaster(t).worker("")
-	eventually := time.Now().Add(time.Minute)
+	eventually := time.Now().Add(4 * time.Minute)
 	for body := ""; !strings.Contains(body, "\nslotwise_worker_ready 1\n"); time.Sleep(10 * time.Millisecond) {
 		resp, err := http.Get("http://" + w.Address() + "/metrics")
 		if err != nil {

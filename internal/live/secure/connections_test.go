@@ -35,13 +35,13 @@ func sharedServer(t *testing.T) (*connections, string) {
 // dial connects from an address.
 func dial(t *testing.T, from, to string) net.Conn {
 	t.Helper()
-	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}, Timeout: 5 * time.Second}
+	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}, Timeout: 4 * time.Minute}
 	c, err := d.Dial("tcp", to)
 	if err != nil {
 		t.Skipf("no connection from %s: %v", from, err) // not all systems have all addresses of loopback
 	}
 	t.Cleanup(func() { c.Close() })
-	_ = c.SetDeadline(time.Now().Add(5 * time.Second))
+	_ = c.SetDeadline(time.Now().Add(4 * time.Minute))
 	return c
 }
 
@@ -54,6 +54,22 @@ func served(c net.Conn, path string) bool {
 	return err == nil && resp.StatusCode == http.StatusOK
 }
 
+// rest waits until the server has n idle connections of an address. It learns that a connection is idle after the
+// client has its answer, and until then the connection makes room for no other one.
+func rest(t *testing.T, c *connections, from string, n int) {
+	t.Helper()
+	for deadline := time.Now().Add(4 * time.Minute); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+		c.mu.Lock()
+		l := c.mu.idle[from]
+		enough := l != nil && l.Len() == n
+		c.mu.Unlock()
+		if enough {
+			return
+		}
+	}
+	t.Fatalf("the server does not have %d idle connections of %s", n, from)
+}
+
 // TestConnections has one address open many connections: idle ones make room for others of the
 // same address, and ones with a request do not. Another address always finds room.
 func TestConnections(t *testing.T) {
@@ -63,20 +79,7 @@ func TestConnections(t *testing.T) {
 		defer c.mu.Unlock()
 		return c.mu.pool.Held(from)
 	}
-	// The server learns that a connection is idle after the client has its answer, and until then the
-	// connection makes room for no other one.
-	rests := func(n int) {
-		for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
-			c.mu.Lock()
-			l := c.mu.idle["127.0.0.1"]
-			enough := l != nil && l.Len() == n
-			c.mu.Unlock()
-			if enough {
-				return
-			}
-		}
-		t.Fatalf("the server does not have %d idle connections of the address", n)
-	}
+	rests := func(n int) { rest(t, c, "127.0.0.1", n) }
 	var idle []net.Conn
 	for i := range 20 {
 		conn := dial(t, "127.0.0.1", addr)
@@ -111,11 +114,10 @@ func TestConnections(t *testing.T) {
 	for _, conn := range idle {
 		conn.Close()
 	}
-	for range 100 {
+	for deadline := time.Now().Add(4 * time.Minute); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
 		if held("127.0.0.1") <= 4 && served(dial(t, "127.0.0.2", addr), "/") {
 			return
 		}
-		time.Sleep(20 * time.Millisecond)
 	}
 	t.Error("closed connections are counted")
 }
@@ -125,9 +127,11 @@ func TestConnections(t *testing.T) {
 func TestManyAddresses(t *testing.T) {
 	c, addr := sharedServer(t)
 	for i := range 30 {
-		if !served(dial(t, net.IPv4(127, 0, 1, byte(i+1)).String(), addr), "/") {
+		from := net.IPv4(127, 0, 1, byte(i+1)).String()
+		if !served(dial(t, from, addr), "/") {
 			t.Errorf("address %d is refused", i)
 		}
+		rest(t, c, from, 1)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

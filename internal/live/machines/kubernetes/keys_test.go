@@ -18,7 +18,7 @@ import (
 )
 
 // TestFlood: 10,000 outstanding requests with forged tokens of several kinds cost no review, and
-// a valid token from another address is answered within a second. So is a token from the same
+// a valid token from another address does not wait for them. Nor does a token from the same
 // address that was accepted before; a new one waits for its turn. Reading the keys may fail; then
 // an address has a share of the reviews, and the others the rest.
 func TestFlood(t *testing.T) {
@@ -34,6 +34,7 @@ func TestFlood(t *testing.T) {
 		"without keys": {func(n int64) string { return token(etl, fmt.Sprint(n)) }, http.StatusForbidden, []string{"10.0.0.2"}},
 	} {
 		t.Run(name, func(t *testing.T) {
+			start := time.Now()
 			f := &reviewer{wait: 20 * time.Millisecond, keyStatus: c.keyStatus}
 			v := accounts(t, f)
 			known := token(strings.Replace(etl, "{", "{ ", 1), "good")
@@ -66,22 +67,19 @@ func TestFlood(t *testing.T) {
 				time.Sleep(time.Millisecond)
 			}
 			valid := 1
-			began := time.Now()
-			if _, _, err := v.Identify(t.Context(), peer, known); err != nil || time.Since(began) > time.Second {
-				t.Errorf("a token that was accepted before: %v after %v", err, time.Since(began))
+			before := sent.Load()
+			if _, _, err := v.Identify(t.Context(), peer, known); err != nil || sent.Load()-before > 5000 {
+				t.Errorf("a token that was accepted before: %v after %d of the flood", err, sent.Load()-before)
 			}
 			for range 3 {
 				for _, from := range c.peers {
 					valid++
 					text := fmt.Sprintf(`{"jti":"%d","sub":"system:serviceaccount:team-a:etl","aud":["slotwise"]}`, valid)
-					began := time.Now()
+					before := sent.Load()
 					_, _, err := v.Identify(t.Context(), from, token(text, "good"))
-					limit := time.Second
-					if from == peer { // it waits for its turn among the requests of the flood
-						limit = 10 * time.Second
-					}
-					if took := time.Since(began); err != nil || took > limit {
-						t.Errorf("a valid token from %s: %v after %v", from, err, took)
+					// One from the flood's address waits for its turn among the requests of the flood.
+					if passed := sent.Load() - before; err != nil || from != peer && passed > 5000 {
+						t.Errorf("a valid token from %s: %v after %d of the flood", from, err, passed)
 					}
 				}
 			}
@@ -94,7 +92,7 @@ func TestFlood(t *testing.T) {
 			if c.keyStatus == 0 && f.reviewed != valid {
 				t.Errorf("%d reviews for %d valid tokens", f.reviewed, valid)
 			}
-			if f.fetched > 3 {
+			if f.fetched > 3+int(time.Since(start)/refreshEvery) {
 				t.Errorf("the keys were read %d times", f.fetched)
 			}
 		})
@@ -143,7 +141,7 @@ func TestRotation(t *testing.T) {
 	if _, known, err := v.keys.find(t.Context(), "k1"); !known || err != nil {
 		t.Errorf("a stale key: %v, %v", known, err)
 	}
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(4 * time.Minute); ; time.Sleep(time.Millisecond) {
 		v.keys.mu.Lock()
 		gone := v.keys.mu.known["k1"] == nil
 		v.keys.mu.Unlock()

@@ -212,7 +212,7 @@ func (n *namespace) scale(t *testing.T, cfg autoscale.Config) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
 	defer cancel()
 	ended := make(chan struct{})
 	go func() {

@@ -17,7 +17,7 @@ type testCluster struct{ *clustertest.Cluster }
 func newTestCluster(t *testing.T, flags ...string) *testCluster {
 	c := clustertest.New(t, self(t))
 	c.Flags = flags
-	c.StartMaster("127.0.0.1:0")
+	c.StartMaster(clustertest.LoopbackHost() + ":0")
 	return &testCluster{c}
 }
 

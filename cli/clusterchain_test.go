@@ -238,7 +238,7 @@ func TestChainCommands(t *testing.T) {
 	says := func(want string, args ...string) {
 		t.Helper()
 		text := ""
-		for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+		for deadline := time.Now().Add(4 * time.Minute); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
 			out, err := c.Command(append(args, "--master", c.URL)...).CombinedOutput()
 			if text = string(out); err == nil && strings.Contains(text, want) {
 				return
@@ -331,7 +331,7 @@ func (c *testCluster) generatePoints(size string) {
 // of one task end its job, so at most three of the faults kill processes of attempts.
 func TestChainSurvives(t *testing.T) {
 	t.Parallel()
-	c := newTestCluster(t, "--node-timeout", "1s")
+	c := newTestCluster(t, "--node-timeout", "5s")
 	listen := strings.TrimPrefix(c.URL, "http://")
 	c.generatePoints("2MiB")
 	args := []string{"kmeans", "points", "--reduces", "1", "--param", "k=7", "--param", "iterations=25"}

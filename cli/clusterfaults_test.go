@@ -57,7 +57,7 @@ func (c *testCluster) appears(glob string) (found []string) {
 // continuously. No process survives, and the job succeeds on another worker.
 func TestWorkerKilled(t *testing.T) {
 	t.Parallel()
-	c := newTestCluster(t, "--node-timeout", "1s")
+	c := newTestCluster(t, "--node-timeout", "5s")
 	w1 := c.StartWorker("w1")
 	mapper, started, open := c.gate("m")
 	wait := c.begin("--mapper", "(while :; do echo x; done) >&2 & setsid sleep 1000 >/dev/null 2>&1 & "+mapper, "--reducer", "cat", "--input", c.Write("in.txt", "a\nb\n"), "--output", "out", "--reduces", "1")
@@ -154,7 +154,7 @@ func TestHandBack(t *testing.T) {
 // finished maps count, and no map runs twice.
 func TestWorkerRestart(t *testing.T) {
 	t.Parallel()
-	c := newTestCluster(t, "--node-timeout", "1m")
+	c := newTestCluster(t, "--node-timeout", "10m")
 	w1 := c.StartWorker("w1")
 	mapper, started, open := c.gate("m")
 	wait := c.begin("--mapper", mapper, "--reducer", "cat", "--input", c.Write("in.txt", "a\nb\n"), "--output", "out", "--reduces", "1")
@@ -178,7 +178,7 @@ func TestWorkerRestart(t *testing.T) {
 // the output has each record once.
 func TestFrozenWorker(t *testing.T) {
 	t.Parallel()
-	c := newTestCluster(t, "--node-timeout", "500ms")
+	c := newTestCluster(t, "--node-timeout", "5s")
 	w1 := c.StartWorker("w1")
 	mapper, started, open := c.gate("m")
 	wait := c.begin("--mapper", mapper, "--reducer", "cat", "--input", c.Write("in.txt", "a\nb\n"), "--output", "out", "--reduces", "1")

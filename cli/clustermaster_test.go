@@ -202,7 +202,7 @@ func (c *testCluster) asksJSON(into any, args ...string) {
 func TestMasterMoves(t *testing.T) {
 	t.Parallel()
 	c := newTestCluster(t)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := net.Listen("tcp", clustertest.LoopbackHost()+":0")
 	if err != nil {
 		t.Fatal(err)
 	}

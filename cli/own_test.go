@@ -70,7 +70,7 @@ func TestMasterKnowsOwnPolicies(t *testing.T) {
 	}()
 	defer func() { cancel(); <-stopped }()
 	var at []byte
-	for deadline := time.Now().Add(2 * time.Minute); len(at) == 0; time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(4 * time.Minute); len(at) == 0; time.Sleep(5 * time.Millisecond) {
 		if at, _ = os.ReadFile(address); time.Now().After(deadline) {
 			t.Fatal("the master does not serve")
 		}

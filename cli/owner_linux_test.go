@@ -77,7 +77,7 @@ func newOwnerCluster(t *testing.T) (c *testCluster, token func(user string) []st
 		t.Fatal(err)
 	}
 	c.Flags = []string{"--tokens", tokens, "--storage-root", "file://" + c.Dir}
-	c.StartMaster("127.0.0.1:0")
+	c.StartMaster(clustertest.LoopbackHost() + ":0")
 	return c, func(user string) []string { return []string{"--token-file", files[user]} }
 }
 

@@ -33,7 +33,7 @@ func stubborn() {
 	<-ctx.Done()
 	time.Sleep(time.Second / 2) // an interrupt that comes at once is the same one
 	os.WriteFile("told", nil, 0o666)
-	time.Sleep(time.Minute)
+	time.Sleep(20 * time.Minute)
 }
 
 // TestScript runs the scripts of testdata/script, each of which is a user at a
@@ -71,8 +71,9 @@ func TestScript(t *testing.T) {
 //
 //	addresses A B C
 func addresses(ts *testscript.TestScript, neg bool, names []string) {
+	host := clustertest.LoopbackHost()
 	for _, name := range names {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
+		l, err := net.Listen("tcp", host+":0")
 		ts.Check(err)
 		defer l.Close() // after all are chosen: no two are equal
 		ts.Setenv(name, l.Addr().String())
@@ -173,8 +174,8 @@ func interrupts(ts *testscript.TestScript, neg bool, args []string) {
 		if got := exitStatus(err); got != exitInterrupted {
 			ts.Fatalf("exit status %d, want %d", got, exitInterrupted)
 		}
-	case <-time.After(45 * time.Second): // the command stubborn would end by itself after a minute
-		ts.Fatalf("still running 45 s after the interrupt")
+	case <-time.After(5 * time.Minute): // no command of the scripts ends by itself before
+		ts.Fatalf("still running five minutes after the interrupt")
 	}
 }
 
@@ -192,7 +193,7 @@ func lookPath(ts *testscript.TestScript, name string) string {
 
 // waitFor waits until a file matches a glob.
 func waitFor(ts *testscript.TestScript, glob string) {
-	for deadline := time.Now().Add(2 * time.Minute); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(4 * time.Minute); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
 		if found, err := filepath.Glob(glob); err != nil || len(found) > 0 {
 			ts.Check(err)
 			return

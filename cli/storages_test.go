@@ -95,7 +95,7 @@ func countOn(t *testing.T, c *counter, base, counted string, env ...string) {
 		if made := c.made.Load(); made != n+1 {
 			t.Errorf("%d connections in %d commands", made, n+1)
 		}
-		for deadline := time.Now().Add(10 * time.Second); c.open.Load() > 0; time.Sleep(10 * time.Millisecond) {
+		for deadline := time.Now().Add(4 * time.Minute); c.open.Load() > 0; time.Sleep(10 * time.Millisecond) {
 			if time.Now().After(deadline) {
 				t.Fatalf("%d connections are open after the command", c.open.Load())
 			}

@@ -42,7 +42,7 @@ func TestSupervised(t *testing.T) {
 		return nil
 	})
 	for i, want := range []string{"READY=1", "WATCHDOG=1", "WATCHDOG=1"} {
-		if got := receive(time.Minute); got != want {
+		if got := receive(4 * time.Minute); got != want {
 			t.Errorf("message %d is %q, want %q", i, got, want)
 		}
 	}
@@ -50,8 +50,10 @@ func TestSupervised(t *testing.T) {
 		t.Error("attempts would inherit the variables")
 	}
 	hangs.Store(true)
-	_ = receive(100 * time.Millisecond) // sent before
-	if got := receive(200 * time.Millisecond); got != "" {
-		t.Errorf("a daemon that hangs sends %q", got)
+	for range 10_000 { // more than were sent before
+		if receive(200*time.Millisecond) == "" {
+			return
+		}
 	}
+	t.Error("a daemon that hangs sends on")
 }

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -37,31 +38,47 @@ func TestWatch(t *testing.T) {
 	c := newTestCluster(t)
 	c.StartWorker("w1")
 	in := c.Write("in.txt", "a\nb\nc\nd\n")
-	if status, out := c.Run("submit", "--master", c.URL, "--mapper", "sleep 0.5; cat", "--reducer", "cat", "--input", in, "--split-size", "2B", "--output", "out"); status != exitOK {
+	mapper, _, open := c.gate("m")
+	if status, out := c.Run("submit", "--master", c.URL, "--mapper", mapper, "--reducer", "cat", "--input", in, "--split-size", "2B", "--output", "out"); status != exitOK {
 		t.Fatalf("status %d: %s", status, out)
 	}
 	const id = "j1"
 	t.Setenv("SLOTWISE_MASTER", c.URL)
-	watch := func(limit time.Duration, args ...string) string {
-		ctx, cancel := context.WithTimeout(t.Context(), limit)
+	// watch runs a command until it ends, and calls then once the screen shows something.
+	watch := func(shows func(text string) bool, then func(cancel func()), args ...string) string {
+		ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 		defer cancel()
 		p := openTerminal(t)
+		go func() {
+			for !shows(p.screen.String()) && ctx.Err() == nil {
+				time.Sleep(10 * time.Millisecond)
+			}
+			then(cancel)
+		}()
 		if status := execute(ctx, args, p.File, p.File); status != exitOK {
 			t.Errorf("%q: status %d", args, status)
 		}
 		return p.shown()
 	}
-	text := watch(time.Second, "top", "--interval", "100ms")
-	if !strings.Contains(text, screenOn) || !strings.Contains(text, "waiting  ") || !strings.Contains(text, "▂") && !strings.Contains(text, "█") {
+	draws := func(text string) bool {
+		return strings.Contains(text, screenOn) && strings.Contains(text, "waiting  ") && (strings.Contains(text, "▂") || strings.Contains(text, "█"))
+	}
+	text := watch(draws, func(cancel func()) { cancel() }, "top", "--interval", "100ms")
+	if !draws(text) {
 		t.Errorf("top shows %q", text)
 	}
-	text = watch(time.Minute, "job", id, "--watch", "--interval", "100ms")
+	// The maps wait until the job is watched.
+	text = watch(func(text string) bool { return strings.Contains(text, screenOn) }, func(func()) {
+		if err := os.WriteFile(open, nil, 0o666); err != nil {
+			t.Error(err)
+		}
+	}, "job", id, "--watch", "--interval", "100ms")
 	_, last, left := strings.Cut(text, screenOff)
 	if !left || !strings.Contains(text, "tasks ended ") || !strings.Contains(text, "█") || !strings.Contains(text, id+" ") || !strings.Contains(last, "succeeded") {
 		t.Errorf("job --watch shows %q", text)
 	}
 	// It has ended, so it is only printed.
-	if text := watch(time.Minute, "job", id, "--watch"); strings.Contains(text, screenOn) || !strings.Contains(text, "succeeded") {
+	if text := watch(func(string) bool { return true }, func(func()) {}, "job", id, "--watch"); strings.Contains(text, screenOn) || !strings.Contains(text, "succeeded") {
 		t.Errorf("job --watch of an ended job shows %q", text)
 	}
 	for args, want := range map[string]string{

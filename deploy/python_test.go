@@ -60,7 +60,7 @@ func TestPython(t *testing.T) {
 		t.Skip("there is no Python 3.10 or later")
 	}
 	c := clustertest.New(t, current(t))
-	c.StartMaster("127.0.0.1:0")
+	c.StartMaster(clustertest.LoopbackHost() + ":0")
 	c.StartWorker("w1", "--map-slots", "4", "--reduce-slots", "4")
 	for version, python := range programs {
 		t.Run(version, func(t *testing.T) {

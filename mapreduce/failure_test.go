@@ -117,7 +117,7 @@ func TestGoexit(t *testing.T) {
 					return mapreduce.ReducerFunc(func([]byte, iter.Seq[[]byte], *mapreduce.Emitter) error { runtime.Goexit(); return nil })
 				}
 			}
-			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 			defer cancel()
 			f.fails(ctx, job, f.options(), "not tried again: the job's code called runtime.Goexit")
 		})
@@ -412,21 +412,24 @@ func TestDamagedMapOutput(t *testing.T) {
 // TestSlowRecords checks that a task that takes long over each record is not
 // taken for one that hangs.
 func TestSlowRecords(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t, strings.Repeat(numbers, 16))
 	o := f.options()
-	o.TaskTimeout = 400 * time.Millisecond
+	// A task that takes more than three seconds, with pauses that are a thirtieth of that.
+	o.TaskTimeout = 3 * time.Second
 	slow := lines(func(_, line []byte, out *mapreduce.Emitter) error {
-		time.Sleep(10 * time.Millisecond)
+		time.Sleep(100 * time.Millisecond)
 		out.Add(line, 1)
 		return nil
 	})
+	o.SplitSize = 1 << 20
 	if _, err := mapreduce.Run(context.Background(), slow, o); err != nil {
 		t.Error(err)
 	}
 	o.Overwrite = true
 	slower := lines(func(_, line []byte, out *mapreduce.Emitter) error {
 		if bytes.Equal(line, []byte("one")) {
-			for range 6 {
+			for range 35 {
 				time.Sleep(100 * time.Millisecond)
 				out.Task().KeepAlive()
 			}
@@ -437,7 +440,7 @@ func TestSlowRecords(t *testing.T) {
 	if _, err := mapreduce.Run(context.Background(), slower, o); err != nil {
 		t.Error(err)
 	}
-	quiet, err := mapreduce.Streaming(mapreduce.StreamingOptions{Mapper: "for i in 1 2 3 4 5 6; do sleep 0.1; echo busy >&2; done; cat"})
+	quiet, err := mapreduce.Streaming(mapreduce.StreamingOptions{Mapper: "i=0; while [ $i -lt 35 ]; do i=$((i+1)); sleep 0.1; echo busy >&2; done; cat"})
 	if err != nil {
 		t.Fatal(err)
 	}

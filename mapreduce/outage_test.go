@@ -23,6 +23,7 @@ type outage struct {
 
 	mu      sync.Mutex
 	notices []string
+	noticed func() // called after each notice; nil does nothing
 }
 
 func newOutage(t *testing.T, text string) *outage {
@@ -37,15 +38,17 @@ func (o *outage) options() mapreduce.Options {
 	opts.Notify = func(text string) {
 		o.mu.Lock()
 		defer o.mu.Unlock()
-		o.notices = append(o.notices, text)
+		if o.notices = append(o.notices, text); o.noticed != nil {
+			o.noticed()
+		}
 	}
 	return opts
 }
 
 var errCable = errors.New("the cable is out")
 
-// TestPlanningOutage makes each step before the first task meet a storage that is away for
-// two seconds. The job waits, says so, and succeeds.
+// TestPlanningOutage makes each step before the first task meet a storage that is away until the job says
+// that it waits. The job waits, says so once, and succeeds.
 func TestPlanningOutage(t *testing.T) {
 	for _, op := range []faultfs.Op{faultfs.Stat, faultfs.List, faultfs.Open, faultfs.Stage} {
 		t.Run(string(op), func(t *testing.T) {
@@ -58,7 +61,7 @@ func TestPlanningOutage(t *testing.T) {
 			j := programs["count"]()
 			j.TotalOrder = true
 			o.faulty.Inject(faultfs.Rule{Op: op, Err: storage.Unavailable(errCable)})
-			time.AfterFunc(2*time.Second, o.faulty.Reset)
+			o.noticed = func() { time.AfterFunc(time.Second, o.faulty.Reset) }
 			if _, err := mapreduce.Run(t.Context(), j, opts); err != nil {
 				t.Fatal(err)
 			}
@@ -93,11 +96,13 @@ func TestPlanningAnswers(t *testing.T) {
 	opts := o.options()
 	opts.StorageRetry = time.Second
 	o.faulty.Inject(faultfs.Rule{Op: faultfs.Stat, Err: storage.Unavailable(errCable)})
-	began := time.Now()
-	_, err := mapreduce.Run(t.Context(), programs["count"](), opts)
-	if took := time.Since(began); !errors.Is(err, errCable) || o.faulty.Fired() < 2 || took < time.Second || took > 10*time.Second {
-		t.Errorf("%v after %v and %d faults", err, took, o.faulty.Fired())
-	}
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		_, err := mapreduce.Run(t.Context(), programs["count"](), opts)
+		if took := time.Since(began); !errors.Is(err, errCable) || o.faulty.Fired() < 2 || took < time.Second || took > 10*time.Second {
+			t.Errorf("%v after %v and %d faults", err, took, o.faulty.Fired())
+		}
+	})
 }
 
 // TestReadRecordsOutage reads a file while the storage fails once: the function is called

@@ -83,9 +83,8 @@ func TestS3Faults(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { s.close() })
-	client := &http.Client{Timeout: 200 * time.Millisecond}
-	status := func() int { // an unsigned request gets 403 from a healthy server
-		r, err := client.Get(s.front.URL + "/test/in/0")
+	status := func(limit time.Duration) int { // an unsigned request gets 403 from a healthy server
+		r, err := (&http.Client{Timeout: limit}).Get(s.front.URL + "/test/in/0")
 		if err != nil {
 			return 0
 		}
@@ -96,7 +95,7 @@ func TestS3Faults(t *testing.T) {
 		if k.storage != s3Storage {
 			continue
 		}
-		if got := status(); got != http.StatusForbidden {
+		if got := status(4 * time.Minute); got != http.StatusForbidden {
 			t.Fatalf("before %s: status %d", k.name, got)
 		}
 		undo, hit, err := k.inject(&cluster{store: s}, fault{kind: k})
@@ -105,7 +104,7 @@ func TestS3Faults(t *testing.T) {
 		}
 		affected := 0
 		for range 30 {
-			if status() != http.StatusForbidden {
+			if status(200*time.Millisecond) != http.StatusForbidden {
 				affected++
 			}
 		}
@@ -115,7 +114,7 @@ func TestS3Faults(t *testing.T) {
 		if err := undo(); err != nil {
 			t.Fatalf("%s: %v", k.name, err)
 		}
-		if err := eventually("the server answers", func() (bool, error) { return status() == http.StatusForbidden, nil }); err != nil {
+		if err := eventually("the server answers", func() (bool, error) { return status(time.Minute) == http.StatusForbidden, nil }); err != nil {
 			t.Fatal(err)
 		}
 		if names, err := s.names("in"); len(names) != 2 || err != nil {

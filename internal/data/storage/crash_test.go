@@ -35,7 +35,7 @@ func stageAndHang(out string) {
 		}
 	}
 	fmt.Println("ready", err)
-	time.Sleep(time.Minute)
+	time.Sleep(time.Hour)
 	os.Exit(1)
 }
 

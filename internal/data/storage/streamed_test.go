@@ -55,7 +55,7 @@ func TestReads(t *testing.T) {
 		})
 		defer func() {
 			_ = f.Close()
-			for end := time.Now().Add(10 * time.Second); opened.Load() != closed.Load(); time.Sleep(time.Millisecond) {
+			for end := time.Now().Add(4 * time.Minute); opened.Load() != closed.Load(); time.Sleep(time.Millisecond) {
 				if time.Now().After(end) {
 					t.Fatalf("%d streams were opened and %d closed", opened.Load(), closed.Load())
 				}

@@ -163,7 +163,7 @@ func TestSparkManyUnknown(t *testing.T) {
 	if tasks := jobsOf(t, trace, 1)[0].Maps; len(tasks) != MaxTasks || tasks[MaxTasks-1].Duration != 1999*time.Millisecond {
 		t.Errorf("%d tasks, the last takes %v", len(tasks), tasks[len(tasks)-1].Duration)
 	}
-	if d := time.Since(began); d > 20*time.Second {
+	if d := time.Since(began); d > 4*time.Minute {
 		t.Errorf("took %v", d)
 	}
 }

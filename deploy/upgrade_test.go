@@ -50,9 +50,10 @@ func TestRecordedMaster(t *testing.T) {
 
 	for id, state := range map[string]string{"j1": "succeeded", "j5": "succeeded", "j6": "failed", "j9": "succeeded", "j10": "succeeded", "j11": "succeeded",
 		"chain-1": "succeeded", "chain-2": "succeeded"} {
-		if s := c.prints("history", id); !strings.Contains(s, state) {
-			t.Errorf("%s has not %s:\n%s", id, state, s)
-		}
+		clustertest.Eventually(t, "the history says of "+id+": "+state, func() bool { // it has a job soon after the job's end
+			_, out := c.Run("history", id, "--master", c.URL)
+			return strings.Contains(out, state)
+		})
 	}
 	// The attempts of an ended job, and the text that one printed.
 	if s := c.prints("history", "j6"); !strings.Contains(s, "mapper is broken") {

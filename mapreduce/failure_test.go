@@ -413,7 +413,7 @@ func TestDamagedMapOutput(t *testing.T) {
 // taken for one that hangs.
 func TestSlowRecords(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, strings.Repeat(numbers, 16))
+	f := newFixture(t, strings.Repeat(numbers, 9))
 	o := f.options()
 	// A task that takes more than three seconds, with pauses that are a thirtieth of that.
 	o.TaskTimeout = 3 * time.Second

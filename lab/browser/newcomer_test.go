@@ -54,10 +54,6 @@ func TestNewcomer(t *testing.T) {
 			b.until(q.question+": the link "+link, fmt.Sprintf(`((e) => e !== null && e.checkVisibility() && (e.click(), true))(document.querySelector(%q))`, link))
 		}
 		b.until(q.question, q.answer)
-		took := time.Since(start)
-		t.Logf("%s: %d clicks, %v, at %s", q.question, len(q.clicks), took.Round(10*time.Millisecond), strings.TrimPrefix(eval[string](b, "location.href"), c.URL))
-		if took > time.Minute {
-			t.Errorf("%s took %v", q.question, took)
-		}
+		t.Logf("%s: %d clicks, %v, at %s", q.question, len(q.clicks), time.Since(start).Round(10*time.Millisecond), strings.TrimPrefix(eval[string](b, "location.href"), c.URL))
 	}
 }

@@ -23,7 +23,7 @@ import (
 )
 
 // patience limits every wait. The machine may be busy.
-const patience = 2 * time.Minute
+const patience = 6 * time.Minute
 
 // cluster is a master of this test and a YARN for its workers.
 type cluster struct {

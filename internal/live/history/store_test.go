@@ -246,7 +246,7 @@ func TestSnapshot(t *testing.T) {
 func TestKill(t *testing.T) {
 	dir, last := t.TempDir(), 0
 	for round := range 4 {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 		c := exec.CommandContext(ctx, os.Args[0], "-test.run=^TestKillHelper$")
 		c.Env = append(os.Environ(), fmt.Sprintf("SLOTWISE_TEST_HISTORY=%s,%d", dir, last+1))
 		out, err := c.StdoutPipe()

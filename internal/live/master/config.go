@@ -116,6 +116,7 @@ type Config struct {
 	lateLook  time.Duration        // as in removeStaged; a minute, unless a test sets it
 	exchange  int                  // bytes of one message between masters; maxExchange, unless a test sets it
 	refresh   time.Duration        // as in keepFresh; a third of freshFor, unless a test sets it
+	slack     time.Duration        // added to the time limits of what-if questions; 0, unless a test sets it
 }
 
 // Limits bound memory and connections, so that overload rejects requests instead of

@@ -42,8 +42,8 @@ func newRig(t *testing.T, cfg Config) *rig {
 		cfg.Dir = t.TempDir()
 	}
 	cfg.Console = newConsole
-	// A test that pauses on a busy machine sends no heartbeats and ends no attempts meanwhile.
-	cfg.NodeTimeout, cfg.Grace = cmp.Or(cfg.NodeTimeout, time.Hour), cmp.Or(cfg.Grace, 10*time.Minute)
+	// A test that pauses on a busy machine sends no heartbeats and ends no attempts meanwhile, and simulations take longer.
+	cfg.NodeTimeout, cfg.Grace, cfg.slack = cmp.Or(cfg.NodeTimeout, time.Hour), cmp.Or(cfg.Grace, 10*time.Minute), 10*time.Minute
 	r := &rig{t: t, cfg: cfg}
 	r.start()
 	t.Cleanup(func() { r.stop() })

@@ -50,7 +50,7 @@ func (c clientService) WhatIf(ctx context.Context, r *slotwisev1.WhatIfRequest) 
 	if tasks > whatIfTasks {
 		return nil, fault(connect.CodeInvalidArgument, "the jobs to submit have %d tasks, and at most %d can be simulated: submit fewer", tasks, whatIfTasks)
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, whatIfTime, fault(connect.CodeDeadlineExceeded,
+	ctx, cancel := context.WithTimeoutCause(ctx, whatIfTime+m.cfg.slack, fault(connect.CodeDeadlineExceeded,
 		"the simulation of the running jobs took more than %v", whatIfTime))
 	defer cancel()
 	// Before the gates: a question that is wrong must not wait for the ones that are right.
@@ -129,7 +129,7 @@ const (
 // wouldKeep adds, to the rows of jobs that would not keep their deadlines, with which further change
 // each would. A row without an addition was not searched, or the time was over first.
 func (m *Master) wouldKeep(ctx context.Context, q *question, cfg forecast.Config, state, changed *forecast.State, then *forecast.Forecast, resp *slotwisev1.WhatIfResponse) {
-	ctx, cancel := context.WithTimeout(ctx, keepTime)
+	ctx, cancel := context.WithTimeout(ctx, keepTime+m.cfg.slack)
 	defer cancel()
 	cfg.Stop = func() error {
 		if ctx.Err() != nil {
@@ -314,7 +314,7 @@ func (m *Master) wouldStart(ctx context.Context, id job.ID) (list []string) {
 	if f, _ := m.Forecast(); f.Job(id) == nil || f.Job(id).Position == 0 && f.Job(id).WaitsFor == "" {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second+m.cfg.slack)
 	defer cancel()
 	q, err := m.forecasts.begin(ctx, identity(ctx).Account())
 	if err != nil {

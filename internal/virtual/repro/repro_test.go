@@ -21,12 +21,6 @@ import (
 	"github.com/slotwise/slotwise/sched/job"
 )
 
-// quickly executes the quick form of an experiment.
-func quickly(t *testing.T, id string) *Report {
-	t.Helper()
-	return makeQuick(t, id).Report
-}
-
 // TestRegistry checks that every experiment of the papers' files is complete and has
 // a function, and that every function belongs to an experiment.
 func TestRegistry(t *testing.T) {
@@ -56,6 +50,19 @@ func TestRegistry(t *testing.T) {
 	if all, err := Find("all"); err != nil || len(all) != len(ids) {
 		t.Errorf("all: %d, %v", len(all), err)
 	}
+}
+
+// made holds the first execution of each experiment by its id. The tests share it, since some executions take
+// seconds, and change nothing in it.
+var made = map[string]Made{}
+
+// quickly returns the first execution of the quick form of an experiment.
+func quickly(t *testing.T, id string) Made {
+	t.Helper()
+	if _, ok := made[id]; !ok {
+		made[id] = makeQuick(t, id)
+	}
+	return made[id]
 }
 
 // makeQuick executes the quick form of an experiment and checks the form of its
@@ -153,7 +160,7 @@ func TestQuick(t *testing.T) {
 				t.Skip("takes minutes under the race detector")
 			}
 			ran++
-			m := makeQuick(t, e.ID)
+			m := quickly(t, e.ID)
 			if len(m.Claims)+len(m.Tables) == 0 {
 				t.Error("the report is empty")
 			}
@@ -242,7 +249,7 @@ func numbers(m Made) string {
 // be written in both formats.
 func TestDeterministic(t *testing.T) {
 	for _, id := range []string{"tumm/fig6", "tumm/table4", "tumm/case1", "dynamicmr/fig5"} {
-		a, b := makeQuick(t, id), makeQuick(t, id)
+		a, b := quickly(t, id), makeQuick(t, id)
 		if d := cmp.Diff(a.Report, b.Report); d != "" {
 			t.Errorf("%s: %s", id, d)
 		}
@@ -258,7 +265,7 @@ func TestDeterministic(t *testing.T) {
 
 // TestFigure6 compares the one example for which a paper gives all numbers.
 func TestFigure6(t *testing.T) {
-	m := makeQuick(t, "tumm/fig6")
+	m := quickly(t, "tumm/fig6")
 	for _, row := range m.Tables[0].Rows {
 		if row[1] != row[2]+".0" {
 			t.Errorf("%s: %s s, paper %s s", row[0], row[1], row[2])

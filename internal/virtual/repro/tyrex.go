@@ -751,17 +751,19 @@ func tyFig10(x *lab) {
 		most = max(most, abs(tyRatio(at[i][0], at[i][1], tyV)))
 	}
 	x.word("capacity", []float64{most}, "V(95) differs by at most %s", share(most))
-	tyThree(x, list, drawn)
+	tyThree(x, list, drawn, at)
 	tyWhyWorlds(x, 9, 0.7, tyLookDynamic)
 }
 
-// tyThree compares two partitions with three.
-func tyThree(x *lab, list []tyWorkload, drawn [][]tyBatch) {
+// tyThree compares two partitions with three. at has the outcomes of Figure 10 by workload, of which number 1 is the
+// one with two partitions on the same batches.
+func tyThree(x *lab, list []tyWorkload, drawn [][]tyBatch, at [][]*tyOutcome) {
 	t := x.table("DYNAMICTAGS with two and three partitions: V(95), and the 95th percentile of slowdowns", "workload", "30 %, 70 %", "p95", "30 %, 30 %, 40 %", "p95", "20 %, 20 %, 60 %", "p95")
 	better := 0
 	for i := range list {
 		two := tyDynamic(tyFirst)
-		out := tyPlay(x, drawn[i], tyFirst, two, two.with("three", "capacities", "0.30,0.30,0.40"), two.with("three", "capacities", "0.20,0.20,0.60"))
+		three := tyPlay(x, drawn[i], tyFirst, two.with("three", "capacities", "0.30,0.30,0.40"), two.with("three", "capacities", "0.20,0.20,0.60"))
+		out := append([]tyOutcome{*at[i][1]}, three...)
 		row := []string{list[i].name}
 		for k := range out {
 			row = append(row, number(tyV(&out[k]), 2), number(tyP95(&out[k]), 2))

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"fmt"
@@ -165,7 +164,7 @@ func (s *settings) runKnown(ctx context.Context, c *knownCase) ([]float64, []str
 	for i := range list {
 		responses = append(responses, (out.Jobs[i].Results[0].Ended - c.jobs[i].at).Seconds())
 	}
-	return responses, launches(&log), nil
+	return responses, launches(log.String()), nil
 }
 
 // simulateKnown simulates a mix as slotwise sim does with a file of these jobs and no flag but the
@@ -199,7 +198,7 @@ func (s *settings) simulateKnown(c *knownCase, rules bool) ([]float64, []string,
 	for i := range out.Jobs {
 		responses = append(responses, (out.Jobs[i].Ended - c.jobs[i].at).Seconds())
 	}
-	return responses, launches(&log), nil
+	return responses, launches(log.String()), nil
 }
 
 // file writes the mix as a file of jobs and reads it again.
@@ -231,11 +230,9 @@ func (c *knownCase) file() ([]workload.Job, error) {
 var launch = regexp.MustCompile(`^\S+ +launch (j[0-9]+_[mr])_`)
 
 // launches returns the sequence of a log's launches.
-func launches(in io.Reader) (list []string) {
-	lines := bufio.NewScanner(in)
-	lines.Buffer(nil, 1<<24)
-	for lines.Scan() {
-		if m := launch.FindStringSubmatch(lines.Text()); m != nil {
+func launches(log string) (list []string) {
+	for line := range strings.Lines(log) {
+		if m := launch.FindStringSubmatch(line); m != nil {
 			list = append(list, m[1])
 		}
 	}

@@ -259,9 +259,8 @@ func exact(name string) workload.Profile {
 
 // Launches are aligned by job and kind; which of a job's equal tasks starts does not matter.
 func TestAgreement(t *testing.T) {
-	log := func(text string) []string { return launches(strings.NewReader(text)) }
-	real := log("0.1 submit x\n0.1   launch j1_m_0_0 on w1 NONE\n0.2   launch j1_m_1_0 on w2 NONE\n0.3   launch j2_m_0_0 on w1 NONE\n0.4   launch j1_r_0_0 on w1\n")
-	simulated := log("0.1   launch j1_m_1_0 on n1 NODE\n0.3   launch j1_r_0_0 on n1\n0.2   launch j2_m_0_0 on n2 NODE\n0.3   launch j1_m_0_0 on n1 NODE\n")
+	real := launches("0.1 submit x\n0.1   launch j1_m_0_0 on w1 NONE\n0.2   launch j1_m_1_0 on w2 NONE\n0.3   launch j2_m_0_0 on w1 NONE\n0.4   launch j1_r_0_0 on w1\n")
+	simulated := launches("0.1   launch j1_m_1_0 on n1 NODE\n0.3   launch j1_r_0_0 on n1\n0.2   launch j2_m_0_0 on n2 NODE\n0.3   launch j1_m_0_0 on n1 NODE\n")
 	same, all, first := agreement(real, simulated)
 	if same != 2 || all != 4 || first != "launch 2: j1_m for j2_m" {
 		t.Errorf("%d of %d, %q", same, all, first)

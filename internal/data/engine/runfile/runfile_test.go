@@ -4,12 +4,16 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/slotwise/slotwise/internal/base/retry"
+	"github.com/slotwise/slotwise/internal/data/engine/mem"
 )
 
 type record struct{ key, value string }
@@ -461,5 +465,20 @@ func BenchmarkRead(b *testing.B) {
 				_ = s.Close()
 			}
 		})
+	}
+}
+
+// TestLongestRecord: a record beyond the limit is refused for good, with what to do about it.
+func TestLongestRecord(t *testing.T) {
+	// Addresses without memory: the length alone decides, so nothing reads them.
+	r, err := mem.Reserve(mem.NewPool(0), MaxRecord+1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Release()
+	w := NewWriter(io.Discard, Options{Partitions: 1})
+	err = w.Append(0, nil, r.Bytes())
+	if !errors.Is(err, retry.ErrPermanent) || !strings.Contains(err.Error(), "emit it in parts") {
+		t.Errorf("error %v", err)
 	}
 }

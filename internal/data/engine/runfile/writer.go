@@ -8,6 +8,8 @@ import (
 	"io"
 
 	"github.com/cespare/xxhash/v2"
+
+	"github.com/slotwise/slotwise/internal/base/retry"
 )
 
 // Options shape a run being written. The zero value is not valid: Partitions
@@ -91,8 +93,10 @@ func (w *Writer) Append(part int, key, value []byte) error {
 		}
 	}
 	size := len(key) + len(value)
+	// Permanent: the job's code would emit the record in every attempt.
 	if size > MaxRecord {
-		return w.fail("record of %d bytes in partition %d exceeds %d", size, part, MaxRecord)
+		w.err = retry.Permanent(fmt.Errorf("a record of %d bytes is longer than 1 GiB, the most between map and reduce and in run files: emit it in parts", size))
+		return w.err
 	}
 	same := false
 	// An error here fails the attempt that wrote the keys. A merge would find the mistake only

@@ -22,6 +22,10 @@ func EncodeRequest(m *slotwisev1.JobSpec, r *job.Request) {
 	// closer.
 	m.DeadlineMs = r.Deadline.Milliseconds()
 	m.MaxAttempts, m.TaskTimeoutMs = int32(r.MaxAttempts), r.TaskTimeout.Milliseconds()
+	// Any negative time means never. One of less than a millisecond would become 0, which is the default.
+	if r.TaskTimeout < 0 {
+		m.TaskTimeoutMs = -1
+	}
 	m.NoSpeculation = r.NoSpeculation
 	m.TaskMemory, m.TaskCpus = r.TaskMemory, int32(r.TaskCPUs)
 	m.MapProfile, m.ReduceProfile = encodeRatings(r.Hints[job.Map]), encodeRatings(r.Hints[job.Reduce])

@@ -38,6 +38,15 @@ func TestRequest(t *testing.T) {
 	}
 }
 
+// A request without a time-out has none at the master. Most callers write -1, which is a nanosecond.
+func TestRequestWithoutTimeout(t *testing.T) {
+	m := new(slotwisev1.JobSpec)
+	EncodeRequest(m, &job.Request{TaskTimeout: -1})
+	if got, err := DecodeRequest(m); got.TaskTimeout >= 0 || err != nil {
+		t.Errorf("a time-out of %v, %v", got.TaskTimeout, err)
+	}
+}
+
 // Values that only a foreign client sends are limited or refused.
 func TestForeignRequest(t *testing.T) {
 	m := &slotwisev1.JobSpec{MapProfile: &slotwisev1.Profile{Cpu: 1000, Disk: -1}}

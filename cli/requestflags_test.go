@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/spf13/pflag"
 	"google.golang.org/protobuf/proto"
@@ -62,6 +63,21 @@ func TestRequestReachesTheMaster(t *testing.T) {
 	}
 	if want := []int32{0, 1, 1, 1}; !slices.Equal(cpus, want) {
 		t.Errorf("tasks ask for %v processors, want %v", cpus, want)
+	}
+}
+
+// --task-timeout 0 is no limit, as in Hadoop. The field's 0 is the default.
+func TestTaskTimeoutFlag(t *testing.T) {
+	var r job.Request
+	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
+	feature.DeclareRequest(jobFlagSet{flags}, &r)
+	for text, want := range map[string]time.Duration{"0": -1, "0s": -1, "-1s": -time.Second, "90s": 90 * time.Second} {
+		if err := flags.Set("task-timeout", text); r.TaskTimeout != want || err != nil {
+			t.Errorf("%s is %v, %v; want %v", text, r.TaskTimeout, err, want)
+		}
+	}
+	if flags.Set("task-timeout", "10") == nil {
+		t.Error("a number without a unit is accepted")
 	}
 }
 

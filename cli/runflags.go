@@ -386,6 +386,9 @@ func (f *runFlags) checkValues() error {
 			return misuse("--temp-dir %s: is a file, and a directory is needed", f.tempDir)
 		}
 	}
+	if f.heartbeat < 0 {
+		return misuse("--heartbeat %v: must not be negative", f.heartbeat)
+	}
 	if f.storageRetry < 0 || f.storageRetry > maxStorageRetry {
 		return misuse("--storage-retry %v: must be from 0 to %v", f.storageRetry, maxStorageRetry)
 	}

@@ -1,6 +1,7 @@
 package feature
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strconv"
@@ -96,13 +97,13 @@ func (l *LocalFlags) Declare(s FlagSet) {
 // flag that is not given leaves its field at 0, the default of job.Request. Where 0 is a value that
 // a user may want, such as a slow start of 0, the parser stores another number.
 func DeclareRequest(s FlagSet, r *job.Request) {
-	s.DurationVar(&r.TaskTimeout, "task-timeout", 0, "kill a task attempt without progress for this `time` (default 10m)")
+	s.Value(newValue(&r.TaskTimeout, parseTaskTimeout, durationText), "task-timeout", "kill a task attempt without progress for this `time`; 0 never does (default 10m)")
 	s.Value(newValue(&r.MaxAttempts, parsePositive, strconv.Itoa), "max-attempts", "`number` of failures of one task that fail the job (default 4)")
 	s.Value(newValue(&r.SlowStart, parseSlowStart, slowStartText), "slow-start", "`share` of the maps, from 0 to 1, that must have succeeded before reduces start (default 0.05, or 0 if all maps can run at once)")
 	s.Value(newValue(&r.TaskMemory, parseTaskMemory, taskMemoryText), "task-memory", "memory that one task needs, as 2GiB; it may occupy several slots (default: one slot's share)")
 	s.Value(newValue(&r.TaskCPUs, parseTaskCPUs, strconv.Itoa), "task-cpus", "`number` of processors that one task needs (default: one slot's share)")
 
-	s.Value(newValue(&r.Deadline, ParseDeadline, deadlineText), "deadline", "`time` from the submission within which the job should end, as 45m; the policy deadline orders jobs by it")
+	s.Value(newValue(&r.Deadline, ParseDeadline, durationText), "deadline", "`time` from the submission within which the job should end, as 45m; the policy deadline orders jobs by it")
 	s.StringVar(&r.User, "user", "", "`name` of the job's user (default: the login name)")
 	s.StringVar(&r.Pool, "pool", "", "`name` of the pool or queue of the job")
 	s.Value(newValue(&r.Priority, parsePriority, priorityText), "priority", "`level`: very-low, low, normal, high or very-high")
@@ -197,7 +198,17 @@ func parseTaskCPUs(s string) (int, error) {
 	return n, err
 }
 
-// ParseDeadline reads a time above 0; deadlineText is its inverse.
+// parseTaskTimeout reads the time without progress after which an attempt is killed. 0 means never, as in
+// Hadoop, and never is a negative time in job.Request.
+func parseTaskTimeout(s string) (time.Duration, error) {
+	d, err := time.ParseDuration(s)
+	if err != nil {
+		return 0, errors.New("must be a time (90s, 10m)")
+	}
+	return cmp.Or(d, -1), nil
+}
+
+// ParseDeadline reads a time above 0; durationText is its inverse.
 func ParseDeadline(s string) (time.Duration, error) {
 	d, err := time.ParseDuration(s)
 	if err != nil || d <= 0 {
@@ -206,7 +217,7 @@ func ParseDeadline(s string) (time.Duration, error) {
 	return d, (&job.Request{Deadline: d}).Check()
 }
 
-func deadlineText(d time.Duration) string {
+func durationText(d time.Duration) string {
 	if d == 0 {
 		return ""
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"strings"
 	"time"
 
 	"connectrpc.com/connect"
@@ -274,7 +275,7 @@ func (c clientService) Nodes(ctx context.Context, _ *slotwisev1.NodesRequest) (*
 func (c clientService) Kill(ctx context.Context, r *slotwisev1.KillRequest) (*slotwisev1.KillResponse, error) {
 	// The core keeps no more of it, and the log must not have a line of a whole message.
 	who, reason := identity(ctx), bounds.Cut(r.Reason, bounds.Text)
-	return call[*slotwisev1.KillResponse](ctx, c.m, 0, func(id protocol.Call) (protocol.Message, error) {
+	resp, err := call[*slotwisev1.KillResponse](ctx, c.m, 0, func(id protocol.Call) (protocol.Message, error) {
 		if r.Attempt != "" {
 			attempt, err := job.ParseAttempt(r.Attempt)
 			if err != nil {
@@ -297,6 +298,14 @@ func (c clientService) Kill(ctx context.Context, r *slotwisev1.KillRequest) (*sl
 			return &protocol.KillChain{Call: id, Chain: x.chain, Reason: killedBy(who, reason)}, nil
 		}
 		return &protocol.KillJob{Call: id, Job: x.job, Reason: killedBy(who, reason)}, nil
+	})
+	name, goal := r.Job, slotwisev1.JobState_JOB_STATE_KILLED
+	if r.Attempt != "" {
+		name, _, _ = strings.Cut(r.Attempt, "_")
+		goal = slotwisev1.JobState_JOB_STATE_UNSPECIFIED
+	}
+	return orPast(resp, err, func() (*slotwisev1.KillResponse, error) {
+		return &slotwisev1.KillResponse{}, c.m.changedPast(name, goal)
 	})
 }
 
@@ -322,7 +331,7 @@ func (c clientService) Move(ctx context.Context, r *slotwisev1.MoveRequest) (*sl
 	if err != nil {
 		return nil, err
 	}
-	return call[*slotwisev1.MoveResponse](ctx, c.m, 0, func(id protocol.Call) (protocol.Message, error) {
+	resp, err := call[*slotwisev1.MoveResponse](ctx, c.m, 0, func(id protocol.Call) (protocol.Message, error) {
 		s, err := x.owner(c.m.core)
 		if err == nil {
 			// A manager of one pool must not push jobs into another one, so the rules see both.
@@ -337,6 +346,9 @@ func (c clientService) Move(ctx context.Context, r *slotwisev1.MoveRequest) (*sl
 			return &protocol.ChangeChain{Call: id, Chain: x.chain, Pool: r.Pool, OK: &slotwisev1.MoveResponse{}}, nil
 		}
 		return &protocol.MoveJob{Call: id, Job: x.job, Pool: r.Pool}, nil
+	})
+	return orPast(resp, err, func() (*slotwisev1.MoveResponse, error) {
+		return nil, c.m.changedPast(r.Job, slotwisev1.JobState_JOB_STATE_UNSPECIFIED)
 	})
 }
 
@@ -360,7 +372,7 @@ func (c clientService) SetPriority(ctx context.Context, r *slotwisev1.SetPriorit
 	if err != nil {
 		return nil, err
 	}
-	return call[*slotwisev1.SetPriorityResponse](ctx, c.m, 0, func(id protocol.Call) (protocol.Message, error) {
+	resp, err := call[*slotwisev1.SetPriorityResponse](ctx, c.m, 0, func(id protocol.Call) (protocol.Message, error) {
 		if err := c.m.mayChange(who, x); err != nil {
 			return nil, err
 		}
@@ -369,6 +381,9 @@ func (c clientService) SetPriority(ctx context.Context, r *slotwisev1.SetPriorit
 			return &protocol.ChangeChain{Call: id, Chain: x.chain, Priority: p, OK: &slotwisev1.SetPriorityResponse{}}, nil
 		}
 		return &protocol.SetPriority{Call: id, Job: x.job, Priority: p}, nil
+	})
+	return orPast(resp, err, func() (*slotwisev1.SetPriorityResponse, error) {
+		return nil, c.m.changedPast(r.Job, slotwisev1.JobState_JOB_STATE_UNSPECIFIED)
 	})
 }
 

@@ -333,6 +333,16 @@ func (m *Master) pastError(name string, err error) error {
 	return nil
 }
 
+// changedPast returns the answer to a change of a job or chain that is not in memory. It is an error, unless the
+// entry has ended in the state goal: a client repeats its request if the leader dies before it answers.
+func (m *Master) changedPast(name string, goal slotwisev1.JobState) error {
+	j, err := m.past(name)
+	if err == nil && (goal == slotwisev1.JobState_JOB_STATE_UNSPECIFIED || j.GetJob().GetState() != goal) {
+		err = fault(connect.CodeFailedPrecondition, "%s has ended", name)
+	}
+	return err
+}
+
 // orPast returns v and err, or if err says that the job is not in memory, the answer
 // that past makes of the history, and its error: that one may say that the history is not read yet.
 func orPast[T any](v T, err error, past func() (T, error)) (T, error) {

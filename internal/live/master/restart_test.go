@@ -323,6 +323,21 @@ func TestRestartKeeps(t *testing.T) {
 		if p, err := r.users.Policy(t.Context(), &slotwisev1.PolicyRequest{}); err != nil || p.Name != "capacity" {
 			t.Errorf("policy %v, error %v", p, err)
 		}
+
+		// j1 is in the history only. A repeated kill succeeds, and other changes say that the job has ended.
+		check(r.users.Kill(t.Context(), &slotwisev1.KillRequest{Job: "j1"}))
+		ended := func(_ any, err error) {
+			t.Helper()
+			if connect.CodeOf(err) != connect.CodeFailedPrecondition || !strings.Contains(err.Error(), "j1 has ended") {
+				t.Errorf("a change of a job that has ended: %v", err)
+			}
+		}
+		ended(r.users.SetPriority(t.Context(), &slotwisev1.SetPriorityRequest{Job: "j1", Priority: "LOW"}))
+		ended(r.users.Move(t.Context(), &slotwisev1.MoveRequest{Job: "j1", Pool: "deep"}))
+		ended(r.users.Kill(t.Context(), &slotwisev1.KillRequest{Attempt: "j1_m_0_0"}))
+		if _, err := r.users.Kill(t.Context(), &slotwisev1.KillRequest{Job: "j9"}); connect.CodeOf(err) != connect.CodeNotFound {
+			t.Errorf("a kill of an unknown job: %v", err)
+		}
 	})
 }
 

@@ -24,10 +24,21 @@ type Files struct {
 // Given reports whether the process has a certificate.
 func (f Files) Given() bool { return f.Cert != "" || f.Key != "" }
 
-// check verifies that Cert and Key are set together.
+// check verifies that Cert and Key are set together, and that all files can be found. Its errors name the
+// variables, too: an exported path that is relative is wrong in another directory.
 func (f Files) check() error {
 	if (f.Cert == "") != (f.Key == "") {
 		return errors.New("--tls-cert and --tls-key must be given together")
+	}
+	for _, file := range []struct{ flag, variable, path string }{
+		{"--tls-ca", "SLOTWISE_TLS_CA", f.CA}, {"--tls-cert", "SLOTWISE_TLS_CERT", f.Cert}, {"--tls-key", "SLOTWISE_TLS_KEY", f.Key},
+	} {
+		if file.path == "" {
+			continue
+		}
+		if _, err := os.Stat(file.path); err != nil {
+			return fmt.Errorf("%s or %s: %w", file.flag, file.variable, err)
+		}
 	}
 	return nil
 }

@@ -49,7 +49,7 @@ func (w *Worker) listen() (err error) {
 	// Last, and the server after it: the socket accepts connections from here on, and the
 	// guard must be complete.
 	if w.listener, err = secure.Listen(w.cfg.Listen, config, guard); err != nil {
-		return err
+		return fmt.Errorf("--listen %w", err)
 	}
 	if w.address, err = w.advertised(w.listener.Addr().String()); err != nil {
 		return errors.Join(err, w.listener.Close())

@@ -60,7 +60,7 @@ continue. Of a chain it changes the steps that have not ended and the later ones
 		Example: `  slotwise priority j12 high
   slotwise priority --pool reports low`,
 	}
-	return addChange(c, "priority", func(ctx context.Context, u *userCommand, id, level string) error {
+	return addChange(c, "change", func(ctx context.Context, u *userCommand, id, level string) error {
 		// A misuse, so that changeEach stops at the first job instead of failing once for each.
 		if !slices.Contains(feature.Priorities, level) {
 			return unknown("priority", level, feature.Priorities)

@@ -142,9 +142,9 @@ lists chains, and with CHAIN it shows that chain and its steps.`,
 		}
 		return printPast(u.out(), jobs)
 	})
-	c.Flags().StringVar(&r.User, "user", "", "list only the jobs of this `name`")
+	c.Flags().StringVar(&r.User, "user", "", "list only the jobs of the user of this `name`")
 	c.Flags().StringVar(&r.Text, "name", "", "list only jobs with this `text` in their names or ids, in any case")
-	c.Flags().StringVar(&r.Pool, "pool", "", "list only the jobs of this `pool`")
+	c.Flags().StringVar(&r.Pool, "pool", "", "list only the jobs of the pool of this `name`")
 	c.Flags().StringVar(&state, "state", "", "list only jobs that ended in this `state`: succeeded, failed or killed")
 	c.Flags().DurationVar(&since, "since", 0, "list only jobs that ended in the last `time`, such as 24h")
 	completeWords(c, "state", pastStates)

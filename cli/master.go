@@ -93,7 +93,7 @@ Each flag can also be given as a variable (SLOTWISE_NODE_TIMEOUT for
 	f.serverFlags.register(c)
 	s.StringVar(&f.access, "access", "", "`file` with the rules of who may use and manage which pools")
 	s.StringArrayVar(&f.accounts, "service-account", nil, "accept the tokens of this Kubernetes service account, `NAMESPACE:NAME`, as a user (repeatable; NAME * is all of the namespace)")
-	s.StringArrayVar(&f.poolACL, "pool-acl", nil, "who may use a pool, `pool=user:@group:…` (repeatable), in place of the rule in --access")
+	s.StringArrayVar(&f.poolACL, "pool-acl", nil, "who may use a pool, `pool=user:@group:...` (repeatable), in place of the rule in --access")
 	s.StringArrayVar(&f.storageRoots, "storage-root", nil, "`URI` of a directory that users' jobs may read and write below (repeatable; {user} is the user's name)")
 	s.Var(&f.maxFile, "max-file", "largest file that a job may ship")
 	s.Var(&f.maxFiles, "max-files", "space for all shipped files")

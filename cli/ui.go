@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -97,6 +98,10 @@ type uiServer struct {
 // tokens: the guard accepts requests from this machine, addressed to localhost or an address, so
 // that a page of a foreign site cannot read the history through the user's browser.
 func startUI(ctx context.Context, flag string, from source.Source, listen string) (*uiServer, error) {
+	// secure.Listen would ask for flags that these commands lack.
+	if at, err := net.ResolveTCPAddr("tcp", listen); err == nil && !at.IP.IsLoopback() {
+		return nil, misuse("%s %s: the pages are for this machine only; listen on 127.0.0.1", flag, listen)
+	}
 	guard := &secure.Guard{}
 	l, err := secure.Listen(listen, nil, guard)
 	if err != nil {
@@ -154,9 +159,9 @@ func (f *runFlags) watch(c *cobra.Command) (*watching, error) {
 		// history.
 		if lock, err = history.Lock(f.history); err != nil {
 			if errors.Is(err, history.ErrInUse) {
-				err = fmt.Errorf("%w; wait for its end, or name another directory", err)
+				err = fmt.Errorf("%w; wait for its end, or name another directory", history.ErrInUse)
 			}
-			return nil, misuse("--history %w", err)
+			return nil, misuse("--history %s: %w", f.history, reason(err))
 		}
 		if store, err = history.Open(f.history, history.Limits{}, damaged); err != nil {
 			return nil, misuse("--history %w", errors.Join(err, lock.Close()))

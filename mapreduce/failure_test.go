@@ -251,7 +251,7 @@ func TestTooManyTasks(t *testing.T) {
 	}
 	o := f.options()
 	o.SplitSize = 1
-	f.fails(context.Background(), lines(nil), o, "split size of 1 bytes", "map tasks")
+	f.fails(context.Background(), lines(nil), o, "split size of 1 B", "map tasks")
 	o.SplitSize, o.Reduces = 1<<30, 1<<40
 	f.fails(context.Background(), lines(nil), o, "reduce tasks")
 	o.Reduces, o.Cluster.Workers = 1, 1<<50

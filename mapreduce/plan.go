@@ -180,7 +180,7 @@ func (p *planner) planInputs(ctx context.Context, j *Job, o Options) (out []engi
 	}
 	// Before the cutting, which takes memory for each split.
 	if maps := total / size; maps > maxTasks {
-		return nil, 0, 0, fmt.Errorf("a split size of %d bytes makes %d map tasks; the most are %d", size, maps, maxTasks)
+		return nil, 0, 0, fmt.Errorf("a split size of %d B makes %d map tasks; the most are %d", size, maps, maxTasks)
 	}
 	for _, l := range lists {
 		splits, err := l.Split(ctx, size)

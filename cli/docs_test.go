@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -53,6 +54,26 @@ func TestSimulatorPage(t *testing.T) {
 		}
 	default:
 		t.Errorf("docs/simulator.md shows what is printed no more; it should be\n%s", page)
+	}
+}
+
+// A master accepts the settings that the operator's guide shows. The address, which comes after them, ends it.
+func TestSettingsOfTheGuide(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../docs/operate.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(page), "share one file.\n\n```yaml\n")
+	settings, _, _ := strings.Cut(rest, "```")
+	file := filepath.Join(t.TempDir(), "settings.yaml")
+	if err := os.WriteFile(file, []byte(settings), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	execute(t.Context(), []string{"master", "--dir", t.TempDir(), "--listen", "127.0.0.1:99999", "--config", file}, &out, &out)
+	if settings == "" || !strings.Contains(out.String(), "--listen 127.0.0.1:99999") {
+		t.Errorf("settings %q: %s", settings, out.String())
 	}
 }
 

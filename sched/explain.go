@@ -42,7 +42,7 @@ func Why(v *View, p Policy, l *Ledger, j *job.Job, k job.Kind, now time.Duration
 	case !j.Open(k):
 		return Reason{Code: SlowStart, Have: j.Done(job.Map), Need: j.SlowStartMaps()}
 	case v.nodes.Open() == 0 && v.nodes.Alive() > 0:
-		return Reason{Code: AllClosed, Have: v.nodes.Alive(), Pool: closedStates(v)}
+		return Reason{Code: AllClosed, Have: v.nodes.Alive() + absent(v), Pool: closedStates(v)}
 	case slots == 0:
 		if away := absent(v); away > 0 && v.nodes.Alive() == 0 {
 			return Reason{Code: NotBack, Have: away}
@@ -148,11 +148,12 @@ func limitReached(p Policy, j *job.Job, k job.Kind) Reason {
 	return Reason{}
 }
 
-// closedStates counts the live nodes that take no work by their states, in words.
+// closedStates counts by their states, in words, the nodes that take no work: live ones, and those that have not
+// returned since the tracker restarted.
 func closedStates(v *View) string {
 	counts := map[cluster.State]int{}
 	for _, n := range v.nodes.All() {
-		if n.Alive() && n.Closed() {
+		if n.Alive() && n.Closed() || n.Absent() {
 			counts[n.State()]++
 		}
 	}

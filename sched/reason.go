@@ -35,7 +35,7 @@ const (
 	UserFull           // the user's jobs use Have slots of at most Need in Pool
 	PassesSlots        // waits for a slot at Level: has passed up Have slots, takes any after Need
 	FarSpent           // the heartbeat has assigned its Need tasks far from their data
-	AllClosed          // all Have live nodes are closed to new work, and Pool counts them by state
+	AllClosed          // all Have live and absent nodes are closed to new work, and Pool counts them by state
 	NotBack            // none of the Have nodes from before a restart has returned
 	NoValue            // a task is worth nothing now, because of the utility named in Pool
 	Delayed            // Have tasks wait for up to Limit after the error in Pool

@@ -26,7 +26,7 @@ var ErrNotEmpty = errors.New("the directory is not empty")
 func Restore(disk durable.Tree, from, dir string) (BackupSummary, error) {
 	var none BackupSummary
 	if names, err := disk.ReadDir(dir); err == nil && len(names) > 0 {
-		return none, &fs.PathError{Op: "restore", Path: dir, Err: ErrNotEmpty}
+		return none, ErrNotEmpty
 	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return none, err
 	}

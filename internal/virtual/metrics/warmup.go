@@ -18,7 +18,7 @@ const mserBatch = 5
 // is then false and n is 0, as for fewer than 25 values.
 func WarmUp(values []float64) (n int, settled bool) {
 	m := len(values) / mserBatch
-	// The loop below would examine no batch, and call any course settled.
+	// The loop below would examine no batch, and find a steady state in any course.
 	if m < mserBatch {
 		return 0, false
 	}

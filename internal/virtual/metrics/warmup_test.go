@@ -87,7 +87,7 @@ func TestWarmUpByHand(t *testing.T) {
 	}
 }
 
-// A run with too few values to examine is not called settled.
+// A run with too few values to examine has no steady state.
 func TestWarmUpOfFew(t *testing.T) {
 	for n := range mserBatch * mserBatch {
 		values := make([]float64, n)
@@ -95,7 +95,7 @@ func TestWarmUpOfFew(t *testing.T) {
 			values[i] = float64(100 - i)
 		}
 		if _, settled := WarmUp(values); settled {
-			t.Errorf("%d values that fall all the time are settled", n)
+			t.Errorf("%d values that fall all the time have a steady state", n)
 		}
 	}
 }

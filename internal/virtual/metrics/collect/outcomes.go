@@ -65,7 +65,7 @@ func (o *Outcomes) Observe(e *sim.Event) {
 	}
 }
 
-// Known returns the values of a series without those of jobs that have none.
+// Known returns the values of a series, without the jobs that have no value.
 func (o *Outcomes) Known(s Series) []float64 { return known(o.Values(s)) }
 
 // Values returns a series by job.

@@ -109,7 +109,7 @@ func compare(m Measure, w Workload, policy, baseline []Observed) *comparison {
 	return p
 }
 
-// both returns the measure of two runs of the same jobs. A statistic of jobs is over those that
+// both returns the measure of two runs of the same jobs. A statistic of jobs is over the jobs that
 // succeeded in both runs: a policy under which the long jobs fail must not look fast.
 func (m Measure) both(policy, baseline Observed) (a, b float64) {
 	if x, y := policy.Jobs, baseline.Jobs; m.Series == NoSeries || x.Succeeded == x.All && y.Succeeded == y.All {
@@ -158,7 +158,7 @@ func judge(list []*comparison) []Pair {
 }
 
 // blocksRatio resamples the jobs of a trace. Blocks divide the time of the jobs that have a value in
-// both runs of some seed, so neither the warm-up nor jobs that fail have blocks of their own.
+// both runs of some seed: the warm-up, and jobs that fail, have no blocks of their own.
 func blocksRatio(m Measure, w Workload, policy, baseline []Observed) metrics.Ratio {
 	a, b := make([][]float64, len(policy)), make([][]float64, len(policy))
 	for r := range policy {

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/slotwise/slotwise/sched/job"
-	"github.com/slotwise/slotwise/sched/portable"
 )
 
 // Naming gives a pool or a user to the jobs of a trace that have none, so that policies
@@ -54,11 +53,7 @@ func (n *Naming) name(own string, j *Job, i int) string {
 		return own
 	// The job's name and not its position: the first half of a trace has the pools that it has in the whole.
 	case n.Hash > 0:
-		h := uint64(14695981039346656037) // FNV-1a
-		for k := range len(j.Name) {
-			h = (h ^ uint64(j.Name[k])) * 1099511628211
-		}
-		return fmt.Sprint(portable.Mix(h)%uint64(n.Hash) + 1)
+		return fmt.Sprint(hash(j.Name)%uint64(n.Hash) + 1)
 	case n.BySize:
 		switch tasks := j.Count(job.Map) + j.Count(job.Reduce); {
 		case tasks <= 10:

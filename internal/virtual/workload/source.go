@@ -45,13 +45,18 @@ func checkTasks(kind job.Kind, n float64) error {
 // has an independent stream, so that draws for one subject do not change those
 // for another.
 func generator(seed uint64, use string, subject int) *rand.Rand {
-	h := uint64(14695981039346656037) // FNV-1a
-	for i := range len(use) {
-		h = (h ^ uint64(use[i])) * 1099511628211
-	}
 	// Mixed twice, since seeds 1, 2, 3 and subjects 0, 1, 2 differ in a few bits, and PCG's first draws would
 	// be alike.
-	return rand.New(rand.NewPCG(portable.Mix(seed^portable.Mix(h)), portable.Mix(uint64(subject))))
+	return rand.New(rand.NewPCG(portable.Mix(seed^hash(use)), portable.Mix(uint64(subject))))
+}
+
+// hash returns the FNV-1a hash of a text, mixed.
+func hash(text string) uint64 {
+	h := uint64(14695981039346656037)
+	for i := range len(text) {
+		h = (h ^ uint64(text[i])) * 1099511628211
+	}
+	return portable.Mix(h)
 }
 
 // split divides bytes into maps of one block each, the last with the rest. It

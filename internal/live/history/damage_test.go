@@ -441,8 +441,10 @@ func TestLargeValues(t *testing.T) {
 }
 
 // TestLargeRow stores a record whose two values fit one by one and not together: it is refused, and the database is
-// not taken for damaged.
+// not taken for damaged. TestLargeValues has the true limit.
 func TestLargeRow(t *testing.T) {
+	defer func(limit int) { maxPacked = limit }(maxPacked)
+	maxPacked = 1 << 20
 	s, err := Open(t.TempDir(), Limits{}, func(aside string, damage error) { t.Errorf("set aside as %s: %v", aside, damage) })
 	if err != nil {
 		t.Fatal(err)

@@ -431,10 +431,10 @@ var encoder = sync.OnceValue(func() *zstd.Encoder {
 
 // maxPart bounds a decompressed value, and maxPacked a compressed one. A corrupt length must not make
 // the master allocate without limit.
-const (
-	maxPart   = 1 << 30
-	maxPacked = 64 << 20
-)
+const maxPart = 1 << 30
+
+// It is a variable, because compressing so many bytes takes a test a minute under the race detector.
+var maxPacked = 64 << 20
 
 // errDamaged reports a record whose checksum or structure is wrong.
 var errDamaged = errors.New("the record is damaged")

@@ -206,7 +206,7 @@ the token.`,
 		// accepted.
 		token, err := secure.AddToken(f.file, secure.Identity{User: f.user, Role: role, Groups: f.groups})
 		if err != nil {
-			return err
+			return fmt.Errorf("--tokens: %w", err)
 		}
 		if f.json {
 			return encode(c.OutOrStdout(), map[string]string{"token": token, "user": f.user, "role": f.role})

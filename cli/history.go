@@ -115,6 +115,9 @@ lists chains, and with CHAIN it shows that chain and its steps.`,
 			}
 			r.State = protocol.ParseState(state)
 		}
+		if since < 0 {
+			return misuse("--since %v: must not be negative", since)
+		}
 		// By this machine's clock. The master's may differ, by seconds usually.
 		if since > 0 {
 			r.EndedFromMs = time.Now().Add(-since).UnixMilli()

@@ -67,8 +67,12 @@ func readSettings(c *cobra.Command) error {
 func fromEnvironment(c *cobra.Command) error {
 	var errs []error
 	c.Flags().VisitAll(func(f *pflag.Flag) {
-		// An empty variable is set: it makes a list empty.
-		if value, set := os.LookupEnv(envName(f.Name)); set && !f.Changed && !onCommandLineOnly(f) {
+		value, set := os.LookupEnv(envName(f.Name))
+		// An empty variable makes a list empty. For any other flag it is a common way to unset the variable.
+		if _, list := f.Value.(pflag.SliceValue); value == "" && !list {
+			return
+		}
+		if set && !f.Changed && !onCommandLineOnly(f) {
 			if err := setFlag(c, f, splitList(f, value)); err != nil {
 				errs = append(errs, misuse("%s: %w", envName(f.Name), err))
 			}

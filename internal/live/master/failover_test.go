@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -224,6 +225,28 @@ func TestTakeOverDrops(t *testing.T) {
 	})
 	if n := <-held; n != 0 {
 		t.Errorf("an order of the dead core was carried out %d times", n)
+	}
+}
+
+// A master whose history cannot be read is elected. It leads all the same: only a new journal must be compared with
+// the history.
+func TestLeadWithoutHistory(t *testing.T) {
+	t.Parallel()
+	seats := newSeats(t)
+	first := leader(t, seats)
+	id := rigOf(t, first).submit(&slotwisev1.JobSpec{Name: "x", User: "ann", Program: &slotwisev1.Program{App: "x"}, Synthetic: 1})
+	for _, s := range seats {
+		if s == first {
+			continue
+		}
+		if err := s.m.history.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	first.crash()
+	second := leader(t, slices.DeleteFunc(slices.Clone(seats), func(s *seat) bool { return s == first }))
+	if st := rigOf(t, second).job(id); st.Id != id {
+		t.Errorf("job %v", st)
 	}
 }
 

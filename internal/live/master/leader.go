@@ -255,16 +255,21 @@ func (m *Master) takeOver() error {
 		m.restoring = name
 		return m.buildPolicy(name, set)
 	}
-	var err error
-	// Before Restore, which refuses an empty journal beside a history with jobs: somebody has removed the
-	// journal, and new jobs would get the numbers of old ones.
-	if cfg.LastEnded, err = m.history.Last(m.ctx); err != nil {
-		return err
-	}
 	// Only up to the commit index. MayRestore has seen that the log has no other entries.
 	core, out, err := protocol.Restore(cfg, decoded(m.journal.Records(m.replica.Committed())))
 	if err != nil {
 		return err
+	}
+	// The journal was empty. Beside a history with jobs somebody has removed it, and new jobs would get the numbers
+	// of old ones. Another journal needs no look: a database that cannot be read now must not end its master.
+	if core.ID() == cfg.ID {
+		switch last, err := m.history.Last(m.ctx); {
+		case err != nil:
+			return err
+		case last > 0:
+			return fmt.Errorf("the journal is empty or lost, but the history has jobs up to %v: restore the journal from a backup, "+
+				"or move the history away to begin anew", last)
+		}
 	}
 	// A new master's database begins empty, and the other masters have the missing entries. Only if they
 	// have nothing either, the history is lost.

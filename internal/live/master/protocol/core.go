@@ -36,9 +36,6 @@ type Config struct {
 	Secret []byte
 	// Started is the wall clock's time at the call of Restore.
 	Started time.Time
-	// LastEnded is the highest number of a job in the history. Restore refuses a journal that
-	// is empty beside such a history.
-	LastEnded job.ID
 }
 
 // Limits bound what the core accepts. Requests beyond one are refused with a

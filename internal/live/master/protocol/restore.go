@@ -33,11 +33,6 @@ func Restore(cfg Config, records iter.Seq2[*slotwisev1.JournalRecord, error]) (*
 		}
 	}
 	if c.id == "" { // the journal is new
-		if cfg.LastEnded > 0 {
-			// The numbers would begin anew, and new jobs would take the places of old ones in the history.
-			return nil, Output{}, fmt.Errorf("the journal is empty or lost, but the history has jobs up to %v: restore the journal from a backup, "+
-				"or move the history away to begin anew", cfg.LastEnded)
-		}
 		c.id, c.epoch = cfg.ID, cfg.Started
 		c.record(c.masterRecord())
 	}

@@ -15,9 +15,14 @@ type testCluster struct{ *clustertest.Cluster }
 
 // newTestCluster starts a master with flags.
 func newTestCluster(t *testing.T, flags ...string) *testCluster {
+	return newTestClusterAt(t, clustertest.LoopbackHost(), flags...)
+}
+
+// newTestClusterAt is newTestCluster at an address of loopback.
+func newTestClusterAt(t *testing.T, host string, flags ...string) *testCluster {
 	c := clustertest.New(t, self(t))
 	c.Flags = flags
-	c.StartMaster(clustertest.LoopbackHost() + ":0")
+	c.StartMaster(host + ":0")
 	return &testCluster{c}
 }
 

@@ -51,7 +51,7 @@ func newSecureCluster(t *testing.T) *secureCluster {
 			t.Fatal(err)
 		}
 	}
-	c.testCluster = newTestCluster(t, append(c.flags("server"), "--tokens", tokens, "--storage-root", "file:///", "--pool-acl", "closed=eve")...)
+	c.testCluster = newTestClusterAt(t, hosts[0], append(c.flags("server"), "--tokens", tokens, "--storage-root", "file:///", "--pool-acl", "closed=eve")...)
 	c.URL = "https" + strings.TrimPrefix(c.URL, "http")
 	for _, name := range []string{"w1", "w2"} {
 		c.workers = append(c.workers, c.StartWorker(name, c.flags("worker")...))

@@ -268,7 +268,7 @@ func newCluster(t *testing.T, program string) *cluster {
 		fmt.Fprintf(&text, "line %d of %d\n", i%700, i%3)
 	}
 	c.Write("in.txt", text.String())
-	c.StartMaster(clustertest.LoopbackHost() + ":0")
+	c.StartMaster("127.0.0.1:0")
 	return c
 }
 

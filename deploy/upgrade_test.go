@@ -44,7 +44,7 @@ func TestRecordedMaster(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.Dir = recordedDir
-	c.StartMaster(clustertest.LoopbackHost() + ":0")
+	c.StartMaster("127.0.0.1:0")
 	c.startWorker("w1")
 	clustertest.Eventually(t, "the jobs have ended", func() bool { return c.prints("jobs", "-o", "json") == "[]" })
 

@@ -34,6 +34,6 @@ func TestMain(m *testing.M) {
 func newTestCluster(t *testing.T, flags ...string) *clustertest.Cluster {
 	c := clustertest.New(t, binary)
 	c.Flags = flags
-	c.StartMaster(clustertest.LoopbackHost() + ":0")
+	c.StartMaster("127.0.0.1:0")
 	return c
 }

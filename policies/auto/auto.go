@@ -49,9 +49,6 @@ type Config struct {
 	Candidates []string
 	// Every is the least time between two decisions.
 	Every time.Duration
-	// Horizon is the time for which futures submit further jobs. They end when these and all
-	// present jobs have ended.
-	Horizon time.Duration
 	// Least is the least time between two switches.
 	Least time.Duration
 	// Margin is the part of the jobs' time that a switch must save. It covers costs that forecasts
@@ -76,9 +73,6 @@ func (c *Config) bind() sched.Bindings {
 				"one decides until a forecast shows that another is better. Each costs as many simulations as there are futures."}),
 		sched.Bind(&c.Every, sched.DurationFrom(time.Second), sched.Param{Name: "choose-every", Default: "1m", Tune: []string{"20s", "1m", "5m"},
 			Help: "The least time between two decisions. A master decides less often where simulations would use more than 5 % of a core."}),
-		sched.Bind(&c.Horizon, sched.DurationFrom(0), sched.Param{Name: "horizon", Default: "10m", Tune: []string{"0s", "10m", "1h"},
-			Help: "The time for which forecasts submit further jobs, as in the last hour. A short horizon ignores the jobs that a " +
-				"policy would keep waiting; a long one costs time, and forecasts what may never come."}),
 		sched.Bind(&c.Least, sched.DurationFrom(0), sched.Param{Name: "least-time", Default: "5m", Tune: []string{"1m", "5m", "30m"},
 			Help: "The least time between two switches. Policies that learn need some time with the jobs before they are worth judging."}),
 		sched.Bind(&c.Margin, sched.Float(0, 0.5), sched.Param{Name: "margin", Default: "0.05", Tune: []string{"0", "0.02", "0.05", "0.1"},

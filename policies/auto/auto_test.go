@@ -191,7 +191,6 @@ func TestSettings(t *testing.T) {
 		{"candidates", "fifo,fare", "unknown policy"},
 		{"candidates", "fifo,auto", "cannot choose among others"},
 		{"choose-every", "10ms", "at least 1s"},
-		{"horizon", "-1s", "at least 0s"},
 		{"margin", "2", "from 0 to 0.5"},
 		{"futures", "1000", "from 3 to 32"},
 	} {

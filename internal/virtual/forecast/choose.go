@@ -87,12 +87,11 @@ func (c *Chooser) Begin(p *auto.Policy, s *State, cfg Config, prepare func(spec 
 // Next simulates one more future of each candidate that may still be chosen. It returns false
 // after the last one.
 func (x *Choice) Next() (bool, error) {
-	// All candidates simulate the future of one number: they draw the same times and the same arrivals, and
-	// only what the policy does differs.
+	// All candidates simulate the future of one number: they draw the same times, and only what the policy
+	// does differs.
 	number := x.run.done
 	installed := -1
-	var ended [][]time.Duration // by candidate: the ends of all jobs in this future, state's first
-	var submitted []time.Duration
+	var ended [][]time.Duration // by candidate: the ends of all jobs in this future
 	for i, spec := range x.specs {
 		if spec == x.policy.Running() {
 			installed = i
@@ -107,10 +106,8 @@ func (x *Choice) Next() (bool, error) {
 		if err != nil {
 			return false, err
 		}
-		// Jobs come up to the horizon, and the future runs to the end of all. Cut at the horizon, a policy
-		// that puts long jobs off would look good.
-		further := w.repeat(&x.run.come, x.policy.Config().Horizon)
-		result, err := w.simulateAll(further)
+		// Up to the end of all jobs: cut off earlier, a policy that puts long jobs off would look good.
+		result, err := w.simulate(w, 0)
 		if err != nil {
 			return false, err
 		}
@@ -119,19 +116,12 @@ func (x *Choice) Next() (bool, error) {
 			x.large = true
 			return false, nil
 		}
-		// Equal for all candidates, so the last one's list serves all.
-		submitted = submitted[:0]
 		for n := range result.Jobs {
-			at := x.run.state.At
-			if n >= len(x.run.state.Jobs) {
-				at = further[n-len(x.run.state.Jobs)].Submit
-			}
-			submitted = append(submitted, at)
 			ended[i] = append(ended[i], result.Jobs[n].Ended)
 		}
 	}
 	x.run.done++
-	x.add(ended, submitted, installed)
+	x.add(ended, installed)
 	return x.run.done < x.run.cfg.Futures && x.rivals() > 0, nil
 }
 
@@ -147,9 +137,9 @@ func (x *Choice) rivals() (n int) {
 
 // add enters one future into the estimate. A job that ends under no candidate says nothing. One
 // that ends under some puts the others out.
-func (x *Choice) add(ended [][]time.Duration, submitted []time.Duration, installed int) {
+func (x *Choice) add(ended [][]time.Duration, installed int) {
 	costs := make([]float64, len(ended))
-	for n := range submitted {
+	for n := range x.run.state.Jobs {
 		some := false
 		for i := range ended {
 			some = some || ended[i] != nil && ended[i][n] >= 0
@@ -166,15 +156,14 @@ func (x *Choice) add(ended [][]time.Duration, submitted []time.Duration, install
 			default:
 				// The time in the system from now on: what a job has waited before is the same under every
 				// candidate.
-				costs[i] += (ended[i][n] - submitted[n]).Seconds()
+				costs[i] += (ended[i][n] - x.run.state.At).Seconds()
 			}
 		}
 	}
 	for i := range ended {
 		if ended[i] != nil {
 			x.est.Costs[i] = append(x.est.Costs[i], costs[i])
-			// Only the state's jobs are compared with what happens: the drawn arrivals never come.
-			x.ends[i] = append(x.ends[i], ended[i][:len(x.run.state.Jobs)])
+			x.ends[i] = append(x.ends[i], ended[i])
 		}
 	}
 	x.est.Jobs = x.jobs / max(1, len(x.est.Costs[installed]))

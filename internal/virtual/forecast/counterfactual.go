@@ -166,7 +166,7 @@ func startsSoon(cfg Config, s *State, id job.ID) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	result, err := w.simulate(noEnds{}, nil, s.At+soonBeats*r.cfg.Heartbeat)
+	result, err := w.simulate(noEnds{}, s.At+soonBeats*r.cfg.Heartbeat)
 	return err == nil && result.Jobs[s.index(id)].Started >= 0, err
 }
 

@@ -82,16 +82,12 @@ func (r *Run) measure(c *crowd) {
 
 // crowding returns how many times as long an attempt that starts now takes because added nodes use the processors of
 // its machine.
-func (w *future) crowding(index int, a *job.Attempt) float64 {
+func (w *future) crowding(a *job.Attempt) float64 {
 	c := w.run.crowds[a.Node()]
 	if c == nil {
 		return 1
 	}
-	if w.indices == nil {
-		w.indices = map[job.ID]int{}
-	}
 	id := a.ID()
-	w.indices[id.Job] = index
 	own := w.processors(id.Job, id.Kind)
 	if own == 0 {
 		return 1
@@ -118,9 +114,6 @@ func (w *future) crowding(index int, a *job.Attempt) float64 {
 func (w *future) processors(id job.ID, k job.Kind) float64 {
 	if src := w.run.model.jobs[id]; src != nil {
 		return src[k].processors
-	}
-	if i, ok := w.indices[id]; ok {
-		return w.like[i-len(w.run.state.Jobs)].processors[k]
 	}
 	return 0
 }

@@ -7,7 +7,6 @@ import (
 
 	"github.com/slotwise/slotwise/internal/tracker"
 	"github.com/slotwise/slotwise/internal/virtual/sim"
-	"github.com/slotwise/slotwise/internal/virtual/workload"
 	"github.com/slotwise/slotwise/sched"
 	"github.com/slotwise/slotwise/sched/job"
 )
@@ -19,14 +18,11 @@ type future struct {
 	number int // selects the draws
 	t      *tracker.Tracker
 	policy sched.Policy
-	like   []*template // of the jobs that are submitted on the way, in their order
-	drawn  []drawn     // by index of the job in the simulation, then by kind
-	asked  []bool      // whether that entry of drawn is filled in
+	drawn  []drawn // by index of the job in the simulation, then by kind
+	asked  []bool  // whether that entry of drawn is filled in
 	// resumed holds the attempts of the state by their names in the fork, which counts the
 	// attempts of each task from 0.
 	resumed map[job.AttemptID]*Attempt
-	// indices holds the indices of jobs in the simulation. It is kept only where nodes share a machine with added ones.
-	indices map[job.ID]int
 }
 
 // newFuture forks the tracker for the future of a number.
@@ -49,30 +45,20 @@ func (r *Run) newFuture(number int) (*future, error) {
 // policy may wait for ever for a load or a node that no future brings.
 const idleLeast = 10 * time.Minute
 
-// simulate runs the future with the jobs that are submitted on the way, up to a time or to the
-// end of the state's jobs; until 0 is no bound.
-func (w *future) simulate(times sim.Times, further []workload.Job, until time.Duration) (*sim.Result, error) {
-	cfg := w.config(times, further)
+// simulate runs the future up to a time or to the end of all jobs; until 0 is no bound.
+func (w *future) simulate(times sim.Times, until time.Duration) (*sim.Result, error) {
+	cfg := w.config(times)
 	cfg.Until = until
 	return sim.RunOrFault(cfg)
 }
 
-// simulateAll runs the future up to the end of all jobs, also of those submitted on the way.
-func (w *future) simulateAll(further []workload.Job) (*sim.Result, error) {
-	cfg := w.config(w, further)
-	cfg.Start.All = true
-	return sim.RunOrFault(cfg)
-}
-
 // config describes a simulation of the future.
-func (w *future) config(times sim.Times, further []workload.Job) sim.Config {
+func (w *future) config(times sim.Times) sim.Config {
 	r := w.run
-	// In the same array for each future; futures of one run are simulated one after the other.
-	jobs := append(r.jobs[:len(r.state.Jobs)], further...)
-	w.drawn, w.asked = make([]drawn, len(jobs)*job.Kinds), make([]bool, len(jobs)*job.Kinds)
+	w.drawn, w.asked = make([]drawn, len(r.jobs)*job.Kinds), make([]bool, len(r.jobs)*job.Kinds)
 	return sim.Config{
 		Start:  &sim.Start{Tracker: w.t, Jobs: r.ids, Loads: r.loads, Times: times},
-		Policy: w.policy, Jobs: jobs, Details: true, MaxEvents: int64(r.cfg.MaxEvents), Stop: r.cfg.Stop,
+		Policy: w.policy, Jobs: r.jobs, Details: true, MaxEvents: int64(r.cfg.MaxEvents), Stop: r.cfg.Stop,
 		Model: sim.ModelConfig{Heartbeat: "fixed:" + r.cfg.Heartbeat.String(), StallAfter: idleLeast, ShuffleShare: cmp.Or(float64(r.model.overlap), -1)},
 	}
 }
@@ -92,17 +78,12 @@ func (w *future) whyUnended(id job.ID, result *sim.Result) string {
 }
 
 // of returns what a job's tasks of a kind take in this future. index is the job's in the
-// simulation: the state's jobs come first.
+// state.
 func (w *future) of(index int, id job.ID, k job.Kind) (drawn, bool) {
 	at := index*job.Kinds + int(k)
 	if !w.asked[at] {
 		w.asked[at] = true
-		// A drawn arrival takes all its times from one past job and has no factor: it is that job again.
-		if further := index - len(w.run.state.Jobs); further >= 0 {
-			w.drawn[at] = drawn{seconds: w.like[further].seconds[k], factor: 1}
-		} else {
-			w.drawn[at], _ = w.run.model.drawJob(w.number, id, k)
-		}
+		w.drawn[at], _ = w.run.model.drawJob(w.number, id, k)
 	}
 	return w.drawn[at], len(w.drawn[at].seconds) > 0
 }
@@ -112,7 +93,7 @@ func (w *future) Span(index int, a *job.Attempt) time.Duration {
 	id := a.ID()
 	slower := w.run.slower[a.Node()]
 	d, known := w.of(index, id.Job, id.Kind)
-	longer := w.crowding(index, a)
+	longer := w.crowding(a)
 	if live := w.resumed[id]; live != nil {
 		full, age := w.resume(&w.run.state.Jobs[index], live, d, known, slower), (w.run.state.At - live.Started).Seconds()
 		// Only the rest is longer: so far the processors were its own.
@@ -128,7 +109,7 @@ func (w *future) Span(index int, a *job.Attempt) time.Duration {
 	}
 	u := w.run.model.attemptDraw(w.number, id)
 	x := float64(d.sample(u.uniform()) * slower * longer)
-	if id.Kind == job.Map && index < len(w.run.state.Jobs) {
+	if id.Kind == job.Map {
 		j := &w.run.state.Jobs[index]
 		x *= sizeFactor(j.splitBytes(id.Index), j.Times.SplitBytes)
 	}

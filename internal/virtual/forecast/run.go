@@ -54,7 +54,6 @@ type Run struct {
 	cfg    Config
 	state  *State
 	model  *model
-	come   arrivals
 	done   int
 	starts [][]time.Duration // by job, then by future; 0 is never
 	ends   [][]time.Duration
@@ -62,8 +61,8 @@ type Run struct {
 	failed []string
 	waits  []string
 
-	// What all futures have in common: the state's jobs as the simulator describes them, followed
-	// by room for further ones; the loads of the nodes; and the nodes' factors.
+	// What all futures have in common: the state's jobs as the simulator describes them, the
+	// loads of the nodes, and the nodes' factors.
 	jobs   []workload.Job
 	ids    []job.ID
 	loads  []cluster.Load
@@ -78,7 +77,6 @@ func NewRun(cfg Config, s *State) *Run {
 	cfg.Heartbeat = cmp.Or(cfg.Heartbeat, 3*time.Second)
 	r := &Run{cfg: cfg, state: s, model: newModel(s, &cfg), starts: make([][]time.Duration, len(s.Jobs)),
 		ends: make([][]time.Duration, len(s.Jobs)), maps: make([][]time.Duration, len(s.Jobs)), failed: make([]string, len(s.Jobs)), waits: make([]string, len(s.Jobs))}
-	r.come = newArrivals(s, r.model.overlap)
 	var blank tasks
 	for i := range s.Jobs {
 		j := &s.Jobs[i]
@@ -117,7 +115,7 @@ func (r *Run) Next() (bool, error) {
 	if r.done == 0 {
 		r.explain(w)
 	}
-	result, err := w.simulate(w, w.plan(&r.come), 0)
+	result, err := w.simulate(w, 0)
 	if err != nil {
 		return false, err
 	}
@@ -380,7 +378,7 @@ func (m *model) basisOf(j *LiveJob) string {
 // assumptions returns the assumptions behind all answers.
 func (r *Run) assumptions() []string {
 	list := []string{
-		r.come.words(), "no further node joins or leaves, and no attempt fails",
+		"no further job is submitted", "no further node joins or leaves, and no attempt fails",
 		"a task far from its input takes as long as one near it",
 	}
 	if r.state.Added > 0 {

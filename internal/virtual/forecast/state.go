@@ -74,11 +74,10 @@ type Attempt struct {
 
 // Past is a job that has ended.
 type Past struct {
-	ID        job.ID
-	Name      string
-	Times     Times
-	Submitted time.Duration
-	Ended     time.Duration
+	ID    job.ID
+	Name  string
+	Times Times
+	Ended time.Duration
 	// Spec has no splits; the forecaster keeps many past jobs, and splits take the most space.
 	Spec job.Spec
 	Maps int // the number of the job's splits
@@ -310,7 +309,7 @@ func (r *reading) addTime(j *job.Job, task *job.Task) {
 
 // pastOf describes an ended job whose tasks have been read.
 func (c *Copier) pastOf(j *job.Job) Past {
-	p := Past{ID: j.ID(), Name: j.Name(), Times: c.reading.times, Submitted: j.Submitted(), Ended: j.Ended(), Spec: j.Spec(), Maps: j.Total(job.Map), Commit: j.Ended() - j.Decided()}
+	p := Past{ID: j.ID(), Name: j.Name(), Times: c.reading.times, Ended: j.Ended(), Spec: j.Spec(), Maps: j.Total(job.Map), Commit: j.Ended() - j.Decided()}
 	p.Spec.Splits, p.Spec.Pool, p.Spec.Priority, p.Spec.TaskTimeout = nil, j.Pool(), j.Priority(), -1
 	return p
 }

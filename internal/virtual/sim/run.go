@@ -301,7 +301,7 @@ func (s *sim) start() {
 func (s *sim) nextArrival() {
 	if s.arrived < len(s.order) {
 		k := evArrive
-		if s.cfg.Start != nil && !s.cfg.Start.All {
+		if s.cfg.Start != nil {
 			k = evFurther // no run waits for that
 		}
 		// One at a time: a trace of a million jobs would otherwise fill the heap, and each push and pop

@@ -39,8 +39,6 @@ type Start struct {
 	// Loads are the loads that the nodes report, by cluster.Node.Index.
 	Loads []cluster.Load
 	Times Times
-	// All makes the run last until all jobs of Config.Jobs have ended, not just of Jobs.
-	All bool
 }
 
 // Times draws how long attempts take.
@@ -97,9 +95,6 @@ func (s *sim) continueRun() error {
 	st := s.cfg.Start
 	s.now = s.tr.Now()
 	s.began, s.lastWork, s.open = s.now, s.now, len(st.Jobs)
-	if st.All {
-		s.open = len(s.cfg.Jobs)
-	}
 	s.pace()
 	for i, id := range st.Jobs {
 		if err := s.continueJob(int32(i), id); err != nil {
@@ -194,7 +189,7 @@ func (s *sim) layOutDrawn(a *attempt) {
 // mustEnd reports whether the run lasts until the job of an index has ended: any job of a run
 // without a Start, and a job of Start.Jobs.
 func (s *sim) mustEnd(index int32) bool {
-	return s.cfg.Start == nil || s.cfg.Start.All || int(index) < len(s.cfg.Start.Jobs)
+	return s.cfg.Start == nil || int(index) < len(s.cfg.Start.Jobs)
 }
 
 // blankSplits returns the splits of a job that is submitted to a run from a Start. They state

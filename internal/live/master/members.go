@@ -118,8 +118,10 @@ func (m *Master) standing() (list []*slotwisev1.MasterStatus) {
 		if i := slices.IndexFunc(standings, func(x replica.Standing) bool { return x.ID == o.Id }); i >= 0 {
 			s.Index, s.Silent = standings[i].Match, standings[i].Silent
 			// The difference of two unsigned numbers. A member may have more entries than a leader that was just
-			// elected.
-			s.Lag = m.replica.Last() - min(m.replica.Last(), s.Index)
+			// elected. The leader lacks nothing that it has, also while the last entry is being written.
+			if s.Role != leaderRole {
+				s.Lag = m.replica.Last() - min(m.replica.Last(), s.Index)
+			}
 		}
 		list = append(list, s)
 	}

@@ -74,7 +74,8 @@ func TestWatch(t *testing.T) {
 		}
 	}, "job", id, "--watch", "--interval", "100ms")
 	_, last, left := strings.Cut(text, screenOff)
-	if !left || !strings.Contains(text, "tasks ended ") || !strings.Contains(text, "█") || !strings.Contains(text, id+" ") || !strings.Contains(last, "succeeded") {
+	// Not for a bar in the line of ended tasks: the job may end before the second drawing.
+	if !left || !strings.Contains(text, "tasks ended ") || !strings.Contains(text, id+" ") || !strings.Contains(last, "succeeded") {
 		t.Errorf("job --watch shows %q", text)
 	}
 	// It has ended, so it is only printed.
